@@ -1,1 +1,1 @@
-"""Losses beside verl's: the divergence from the reference on observation tokens."""
+"""Losses that verl does not have: the divergence from the reference on observation tokens."""

@@ -1,5 +1,5 @@
-"""The sections `docagent.kl`, the second path of ALDEN's dual-path KL, and `docagent.loss`, with
-checks.
+"""The sections `docagent.kl` (the second path of ALDEN's dual-path KL) and `docagent.loss`, and
+their checks.
 """
 
 from collections.abc import Iterator
@@ -16,37 +16,37 @@ class KlType(StrEnum):
     """Estimators of the divergence KL(policy || reference) at a position."""
 
     K1 = "k1"
-    """Log-ratio. Its gradient lowers the likelihood of the label and nothing else: useless as a
+    """The log-ratio. Its gradient only lowers the likelihood of the label, so it is useless as a
     loss.
     """
     K2 = "k2"
     """Half of the squared log-ratio."""
     K3 = "k3"
-    """exp(d) - d - 1, d = log reference - log policy, at most 10: ALDEN's release, verl's
-    `low_var_kl`.
+    """exp(d) - d - 1 with d = log reference - log policy, at most 10 (ALDEN's release; verl's
+    `low_var_kl`).
     """
     K3_PLUS = "k3+"
     """The value of k3 with the gradient of k2."""
     EXACT = "exact"
-    """The divergence over the whole vocabulary, from hidden states."""
+    """The exact divergence over the whole vocabulary, computed from hidden states."""
 
 
 class KlScope(StrEnum):
-    """Tokens of the response region that count, among those that the policy did not sample."""
+    """Which tokens of the response that the policy did not sample are included."""
 
     ALL = "all"
-    """Every one of them (ALDEN, Algorithm 1)."""
+    """All of them (ALDEN, Algorithm 1)."""
     IMAGE = "image"
-    """Image placeholders alone (ALDEN's release, which adds the two sentinels around them)."""
+    """Only image placeholders (ALDEN's release, which adds the two sentinels around them)."""
 
 
 class KlPlace(StrEnum):
-    """Distributions that an observation token can stand for."""
+    """The distribution that is compared at an observation token."""
 
     LABEL = "label"
-    """The one that predicts it, which is what its log-prob is read from (paper and release)."""
+    """The one that predicts the token, from which its log-prob is read (paper and release)."""
     STATE = "state"
-    """The one read from its own hidden state, that of the token after it."""
+    """The one computed from the token's own hidden state, which predicts the token after it."""
 
 
 class ObservationKl(Section):
@@ -55,53 +55,53 @@ class ObservationKl(Section):
     """
 
     coef: float = Field(0.0, ge=0, allow_inf_nan=False)
-    """Weight in the loss; 0 leaves verl's workers and loss as they are. The paper uses 0.01."""
+    """Weight in the loss; 0 leaves verl's workers and loss unchanged. The paper uses 0.01."""
     type: KlType = KlType.K3
     scope: KlScope = KlScope.ALL
     at: KlPlace = KlPlace.LABEL
     token_chunk: int = Field(1024, ge=1)
-    """`exact`: positions a tile of logits."""
+    """`exact`: positions per tile of logits."""
     vocabulary_chunk: int = Field(8192, ge=1)
-    """`exact`: vocabulary entries a tile; two tiles of float32 and their temporaries exist at a
+    """`exact`: vocabulary entries per tile; two float32 tiles and their temporaries exist at a
     time.
     """
 
 
 class KlConfig(Section):
-    """Divergence from the reference beside verl's own.
+    """The divergence from the reference in addition to verl's own.
 
-    Sampled tokens stay with verl (`actor_rollout_ref.actor.use_kl_loss`, `kl_loss_coef`,
-    `kl_loss_type`; the paper's beta_gen is 0.001), so each token is in one of the two terms and in
-    no other.
+    verl handles the sampled tokens (`actor_rollout_ref.actor.use_kl_loss`, `kl_loss_coef`,
+    `kl_loss_type`; the paper's beta_gen is 0.001), so that each token is in exactly one of the two
+    terms.
     """
 
     observation: ObservationKl = Field(default_factory=ObservationKl)
 
     @property
     def enabled(self) -> bool:
-        """True where something is added to verl's loss."""
+        """True if a term is added to verl's loss."""
         return self.observation.coef > 0
 
 
 ACTOR = "actor_rollout_ref.actor"
 AGGREGATION = "docagent.loss.aggregation"
 SUM = "token-sum"
-"""verl's `loss_agg_mode` under which weights of tokens make any mean."""
+"""The `loss_agg_mode` of verl with which any mean can be expressed as token weights."""
 
 
 class Aggregation(StrEnum):
-    """Ways in which the losses of tokens become one number."""
+    """How the losses of tokens are aggregated to one number."""
 
     VERL = "verl"
-    """By `actor.loss_agg_mode`, over tokens or rows."""
+    """As `actor.loss_agg_mode` says, over tokens or rows."""
     TRAJECTORY = "trajectory"
-    """The mean over trajectories of the mean over the sampled tokens of all rows of a trajectory
+    """The mean over trajectories of each trajectory's mean over its sampled tokens in all rows
     (GRPO as printed, MM-Doc-R1, Eq. 1).
     """
 
 
 class LossConfig(Section):
-    """The mean that the policy's loss is."""
+    """Settings of the policy's loss."""
 
     aggregation: Aggregation = Aggregation.VERL
 
@@ -110,40 +110,42 @@ def check_loss(loss: LossConfig, kl: KlConfig, run: DictConfig) -> None:
     """Check the section `docagent.loss` against the rest of the composed configuration.
 
     Raises:
-        UserError: trajectory means meet a loss that is no sum over tokens, or another trainer.
+        UserError: trajectory means are combined with a loss that is not a sum over tokens, or with
+            verl's own trainer.
     """
     if loss.aggregation is Aggregation.VERL:
         return
     problems = list(_trajectory_problems(kl, run))
     if problems:
-        raise UserError(f"{AGGREGATION}=trajectory cannot run here:\n  " + "\n  ".join(problems))
+        raise UserError(
+            f"{AGGREGATION}=trajectory does not work with these settings:\n  "
+            + "\n  ".join(problems)
+        )
 
 
 def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
     mode = OmegaConf.select(run, f"{ACTOR}.loss_agg_mode")
     if mode != SUM:
-        yield f"{ACTOR}.loss_agg_mode is {mode}: set {SUM}, which weights turn into the mean"
+        yield f"{ACTOR}.loss_agg_mode is {mode}: set it to {SUM}; token weights make it the mean"
     kind = OmegaConf.select(run, f"{ACTOR}.policy_loss.loss_mode")
     if kind != "vanilla":
         yield (
-            f"{ACTOR}.policy_loss.loss_mode is {kind}: only vanilla is known to be a sum over "
-            "tokens"
+            f"{ACTOR}.policy_loss.loss_mode is {kind}: set it to vanilla, the only one known to be "
+            "a sum over tokens"
         )
     if OmegaConf.select(run, "algorithm.rollout_correction.bypass_mode"):
         yield "algorithm.rollout_correction.bypass_mode replaces the policy loss: set it to false"
     if OmegaConf.select(run, "distillation.enabled"):
         yield "distillation.enabled replaces the policy loss: set it to false"
     if kl.enabled:
-        yield "docagent.kl.observation has a mean of its own: set its coef to 0"
+        yield "docagent.kl.observation is averaged differently: set its coef to 0"
     critic = OmegaConf.select(run, "critic.loss_agg_mode")
     if OmegaConf.select(run, "critic.enable") and critic == SUM:
-        yield (
-            f"critic.loss_agg_mode is {critic}, which it takes over from the actor: set token-mean"
-        )
+        yield (f"critic.loss_agg_mode is {critic}, inherited from the actor: set it to token-mean")
     trainer = str(OmegaConf.select(run, "trainer.v1.trainer_mode"))
     if not trainer.startswith("docagent_"):
         yield (
-            f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set "
+            f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set it to "
             "docagent_sync"
         )
 
@@ -157,28 +159,29 @@ def check_kl(kl: KlConfig, run: DictConfig) -> None:
     """Check the section `docagent.kl` against the rest of the composed configuration.
 
     Raises:
-        UserError: no reference model runs, verl distils, or the engine cannot serve the exact
-            divergence.
+        UserError: there is no reference model, distillation is on, or the engine does not support
+            the exact divergence.
     """
     if not kl.enabled:
         return
     actor_kl = OmegaConf.select(run, f"{ACTOR}.use_kl_loss")
     if not (actor_kl or OmegaConf.select(run, "algorithm.use_kl_in_reward")):
         raise UserError(
-            f"{OBSERVATION}.coef is {kl.observation.coef}, but no reference model runs: "
+            f"{OBSERVATION}.coef is {kl.observation.coef}, but there is no reference model: "
             f"set {ACTOR}.use_kl_loss=true "
-            f"(and {ACTOR}.kl_loss_coef=0 where sampled tokens are to have no KL of their own)"
+            f"(and {ACTOR}.kl_loss_coef=0 if sampled tokens are to have no KL term)"
         )
     if OmegaConf.select(run, "distillation.enabled"):
         raise UserError(
-            f"{OBSERVATION}.coef is {kl.observation.coef}, but distillation.enabled is true: "
-            "its loss need not compute the log-probs that the term reads; switch one of the two off"
+            f"{OBSERVATION}.coef is {kl.observation.coef}, but distillation.enabled is true, "
+            "whose loss may not compute the log-probs that this term needs: turn one of the two off"
         )
     if kl.observation.type is KlType.EXACT:
         problems = list(_exact_problems(run))
         if problems:
             raise UserError(
-                f"{OBSERVATION}.type=exact cannot run here:\n  " + "\n  ".join(problems)
+                f"{OBSERVATION}.type=exact does not work with these settings:\n  "
+                + "\n  ".join(problems)
             )
 
 
@@ -186,16 +189,18 @@ def _exact_problems(run: DictConfig) -> Iterator[str]:
     for part in (ACTOR, REF):
         strategy = OmegaConf.select(run, f"{part}.strategy")
         if strategy != "fsdp2":
-            yield f"{part}.strategy is {strategy}: it reads the output head from fsdp2's parameters"
+            yield (
+                f"{part}.strategy is {strategy}: set it to fsdp2, the only one whose output head "
+                "can be read"
+            )
         for key in ("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"):
             if OmegaConf.select(run, f"{part}.{key}") != 1:
-                yield f"{part}.{key} must be 1: hidden states are read from whole rows"
+                yield f"{part}.{key} must be 1: hidden states are only available for whole rows"
     lora = [OmegaConf.select(run, f"{MODEL}.{key}") or 0 for key in ("lora.rank", "lora_rank")]
     if max(lora) > 0 or OmegaConf.select(run, f"{MODEL}.lora_adapter_path") is not None:
         yield (
-            f"{MODEL} has LoRA adapters: there is no reference model of its own to read hidden "
-            "states from"
+            f"{MODEL} has LoRA adapters: there is no separate reference model with hidden states"
         )
     mode = OmegaConf.select(run, "trainer.v1.trainer_mode")
     if "separate" in str(mode):
-        yield f"trainer.v1.trainer_mode is {mode}: actor and reference must live in the same worker"
+        yield f"trainer.v1.trainer_mode is {mode}: actor and reference must be in the same worker"

@@ -1,10 +1,10 @@
-"""Estimators of KL(policy || reference) from the log-probs of one token a position, and the drift
-of states.
+"""Estimators of KL(policy || reference) from the log-probs of one token per position, and the drift
+of hidden states.
 
-d below is log reference - log policy. Where the token was sampled from the policy, k1 and k3 have
-the divergence as their expectation, k2 nearly; where the environment wrote it (observations) none
-has, and `losses.exact_kl` is the divergence itself (J. Schulman, "Approximating KL Divergence",
-2020).
+Below, d is log reference - log policy. For a token that was sampled from the policy, the
+expectation of k1 and k3 is the divergence, and that of k2 is close to it. For a token that the
+environment wrote (an observation) none of them estimates the divergence; `losses.exact_kl` computes
+it. See J. Schulman, "Approximating KL Divergence", 2020.
 """
 
 import torch
@@ -14,19 +14,17 @@ from docagent_rl.losses.config import KlType
 
 MAX_LOG_RATIO = 20.0
 MAX_K3 = 10.0
-"""Bounds of k3, those of ALDEN's release and of verl. Beyond d = 2.611 the gradient of k3 is
-zero.
-"""
+"""Bounds of k3, as in ALDEN's release and verl. Beyond d = 2.611 the gradient of k3 is zero."""
 
 
 def sampled_kl(log_probs: Tensor, ref_log_probs: Tensor, kind: KlType) -> Tensor:
-    """Estimate the divergence at each position, in nats, of the shape of the inputs.
+    """Estimate the divergence in nats at each position; the result has the shape of the inputs.
 
-    `log_probs` are the policy's of the token at each position, `ref_log_probs` the reference's,
-    without gradient.
+    `log_probs` are the policy's log-probs of the token at each position, `ref_log_probs` the
+    reference's, which receive no gradient.
 
     Raises:
-        ValueError: `kind` is `KlType.EXACT`, which log-probs of one token do not give.
+        ValueError: `kind` is `KlType.EXACT`, which cannot be computed from one token's log-probs.
     """
     d = ref_log_probs.detach() - log_probs
     match kind:
@@ -46,9 +44,7 @@ def sampled_kl(log_probs: Tensor, ref_log_probs: Tensor, kind: KlType) -> Tensor
 
 
 def clamped(log_probs: Tensor, ref_log_probs: Tensor) -> Tensor:
-    """Return where k3 is cut at `MAX_K3`, so that its gradient is zero; booleans of the inputs'
-    shape.
-    """
+    """Return booleans of the inputs' shape, true where k3 is clamped and so has no gradient."""
     return _unbounded_k3(ref_log_probs - log_probs) > MAX_K3
 
 
@@ -63,11 +59,11 @@ def _unbounded_k3(d: Tensor) -> Tensor:
 
 @torch.no_grad()
 def hidden_drift(hidden: Tensor, ref_hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the drift of final hidden states (n, d) from the reference's, position by position.
+    """Return how far final hidden states (n, d) have drifted from the reference's, per position.
 
     Returns:
-        (n,) relative L2 distance |h - h_ref| / |h_ref| and (n,) cosine similarity, both in float32;
-        a reference state of length 0 gives the distance over the smallest positive float.
+        (n,) relative L2 distance |h - h_ref| / |h_ref| and (n,) cosine similarity, both in float32.
+        If a reference state has length 0, the distance is divided by the smallest positive float.
     """
     hidden = hidden.float()
     ref_hidden = ref_hidden.float()

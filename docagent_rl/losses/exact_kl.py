@@ -1,14 +1,14 @@
 """KL(policy || reference) over the whole vocabulary, from hidden states and output heads, tile by
 tile.
 
-With logits p, q of the policy and the reference, log-normalisers P, Q, and probabilities pi =
-softmax(p):
+With the logits p, q of the policy and the reference, log-normalisers P, Q, and probabilities
+pi = softmax(p):
 
     KL = sum_v pi_v (p_v - q_v) - P + Q          dKL/dp_v = pi_v (p_v - q_v - P + Q - KL)
 
-Neither needs more than one tile of logits at a time: the forward pass accumulates the sums with a
-running maximum (online log-sum-exp), the backward pass computes the tiles again. Saved between the
-two are the inputs and three numbers a position.
+Both can be computed with one tile of logits at a time: the forward pass accumulates the sums with a
+running maximum (online log-sum-exp), and the backward pass recomputes the tiles. Between the two,
+the inputs and three numbers per position are saved.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,7 @@ from torch.autograd.function import once_differentiable
 
 @dataclass(frozen=True)
 class Head:
-    """An output head: logits = hidden @ weight.T + bias, with weight (v, d) and bias (v,) or
-    None.
-    """
+    """An output head: logits = hidden @ weight.T + bias; weight is (v, d), bias is (v,) or None."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -31,9 +29,9 @@ class Head:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A cut of a matrix of n x size logits into tiles of tokens x entries.
+    """The division of a matrix of n x size logits into tiles of tokens x entries.
 
-    `dtype`, float32 or float64, is the type that it is computed in.
+    `dtype` is the type used for computations, float32 or float64.
     """
 
     n: int
@@ -53,19 +51,20 @@ class Tiles:
         ]
 
     def block(self, head: Head, columns: slice) -> Head:
-        """Return the head of some entries, ready to be multiplied."""
+        """Return the part of a head for some entries, ready to be multiplied."""
         bias = None if head.bias is None else head.bias[columns].to(self.dtype)
         return Head(self.operand(head.weight[columns]), bias)
 
     def operand(self, matrix: Tensor) -> Tensor:
-        """Return a matrix in half precision where the device multiplies it into float32, else in
-        `dtype`.
+        """Return a matrix as it is multiplied: in half precision on CUDA, otherwise in `dtype`.
+
+        CUDA multiplies half-precision matrices with a float32 result.
         """
         half = matrix.dtype in (torch.bfloat16, torch.float16)
         return matrix if matrix.is_cuda and half else matrix.to(self.dtype)
 
     def logits(self, hidden: Tensor, block: Head, inverse: Tensor) -> Tensor:
-        """Return a tile (r, c) of states (r, d) and c entries; `inverse` (r,) is one over the
+        """Return the logits (r, c) of states (r, d) and c entries; `inverse` (r,) is 1 /
         temperature.
         """
         tile = self.product(hidden, block.weight.t())
@@ -74,14 +73,14 @@ class Tiles:
         return tile.mul_(inverse[:, None])
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
-        """Return the matrix product of operands in `dtype`."""
+        """Return the matrix product of two operands, in `dtype`."""
         if a.dtype != b.dtype:
             a = a.to(self.dtype)
             b = b.to(self.dtype)
         return a @ b if a.dtype == self.dtype else torch.mm(a, b, out_dtype=self.dtype)
 
     def add_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
-        """Add a matrix product of operands to `total`, which has `dtype`."""
+        """Add the matrix product of two operands to `total`, which has the type `dtype`."""
         if a.dtype == b.dtype == total.dtype:
             total.addmm_(a, b)
         else:
@@ -105,29 +104,30 @@ def exact_kl(
 ) -> Tensor:
     """Return the divergence of the policy from the reference at each position (ALDEN, KL_obs).
 
-    Sums are accumulated in float32 (float64 for float64 inputs) whatever the inputs' type. Memory
-    beyond the inputs and their gradients is a few tiles of `token_chunk * vocabulary_chunk` floats.
+    Sums are accumulated in float32 (float64 for float64 inputs) whatever the inputs' type. In
+    addition to the inputs and their gradients, a few tiles of `token_chunk * vocabulary_chunk`
+    floats are in memory.
 
     Args:
         hidden: (n, d) final hidden states of the policy; receives a gradient.
-        head: the policy's output head; its tensors receive gradients where they require them.
+        head: the policy's output head; its tensors receive gradients if they require them.
         ref_hidden: (n, e) final hidden states of the reference; no gradient.
-        ref_head: the reference's head, with as many vocabulary entries; no gradient.
-        temperature: of both distributions, a number or (n,).
-        vocabulary: entries that count, from the first; all by default. Rows that pad a vocabulary
-            beyond the tokenizer are cut from both distributions this way.
-        token_chunk: positions a tile.
-        vocabulary_chunk: vocabulary entries a tile.
+        ref_head: the reference's head, with the same number of vocabulary entries; no gradient.
+        temperature: the temperature of both distributions, a number or (n,).
+        vocabulary: the number of entries, from the first, that count; by default all. It excludes
+            from both distributions the rows that pad a vocabulary beyond the tokenizer's.
+        token_chunk: positions per tile.
+        vocabulary_chunk: vocabulary entries per tile.
 
     Returns:
         (n,) nats in float32 (float64).
 
     Raises:
-        ValueError: policy and reference have other numbers of positions.
+        ValueError: policy and reference have different numbers of positions.
     """
-    if hidden.shape[0] != ref_hidden.shape[0]:  # a single one would be broadcast
+    if hidden.shape[0] != ref_hidden.shape[0]:  # a single position would be broadcast
         raise ValueError(
-            f"{hidden.shape[0]} positions of the policy, {ref_hidden.shape[0]} of the reference"
+            f"the policy has {hidden.shape[0]} positions, the reference {ref_hidden.shape[0]}"
         )
     size = head.weight.shape[0] if vocabulary is None else vocabulary
     kind = torch.float64 if hidden.dtype == torch.float64 else torch.float32
@@ -173,8 +173,8 @@ class _ExactKl(torch.autograd.Function):
         ref = ctx.ref
         tiles = ctx.tiles
         needs_hidden, needs_weight, needs_bias = ctx.needs_input_grad[:3]
-        # float32 over all tiles; the head's is as large as the head and summed a block of rows at a
-        # time
+        # Gradients are accumulated in float32. The head's would be as large as the head itself, so
+        # it is summed in blocks of vocabulary entries.
         grad_hidden = torch.zeros(hidden.shape, dtype=tiles.dtype, device=hidden.device)
         grad_weight = torch.zeros_like(weight) if needs_weight else None
         grad_bias = torch.zeros_like(bias) if needs_bias else None
@@ -208,9 +208,7 @@ class _ExactKl(torch.autograd.Function):
 def _accumulate(
     hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: Tiles
 ) -> Tensor:
-    """Pass once over the vocabulary; return (3, n): divergence, log-normalisers of policy and
-    reference.
-    """
+    """Return (3, n): the divergence and both log-normalisers, in one pass over the vocabulary."""
     hidden = tiles.operand(hidden)
     ref_hidden = tiles.operand(ref_hidden)
     low = inverse.new_full(inverse.shape, -torch.inf)

@@ -11,26 +11,26 @@ from docagent_rl.losses.exact_kl import Head
 
 
 class HasHead(Protocol):
-    """A language model, as those of transformers are."""
+    """A language model with an output head, such as those of transformers."""
 
     def get_output_embeddings(self) -> nn.Linear:
-        """Return the layer that makes logits of hidden states."""
+        """Return the layer that computes logits from hidden states."""
         ...
 
 
 def gathered_head(model: HasHead) -> Head:
-    """Return the head of a model in training, whole on this device and receiving gradients.
+    """Return the head of a model in training, unsharded on this device and receiving gradients.
 
-    FSDP2 shards parameters again after the forward pass; the group of the head (its own, or the
-    root's where it shares its weight with the embeddings) is gathered and stays so until its
-    backward pass, which would gather it anyway. A collective: all workers call it, in every
-    micro-batch, between forward and backward pass.
+    FSDP2 reshards parameters after the forward pass. This function gathers the parameter group of
+    the head (its own, or the root's if it shares its weight with the embeddings) again; the group
+    stays unsharded until its backward pass, which would gather it anyway. This is a collective: all
+    workers have to call it, in every micro-batch, between the forward and the backward pass.
 
-    The divergence must be computed after every other part of the loss. Autograd then runs it first,
-    and its gradient of the head is there when FSDP2 reduces the head's gradients.
+    The divergence must be computed after all other parts of the loss. Autograd then processes it
+    first, so that its gradient is included when FSDP2 reduces the head's gradients.
 
     Raises:
-        RuntimeError: the head is sharded in a way that FSDP2 does not undo.
+        RuntimeError: the head is sharded by something other than FSDP2.
     """
     head = model.get_output_embeddings()
     owner = head if isinstance(head, FSDPModule) else model
@@ -38,16 +38,16 @@ def gathered_head(model: HasHead) -> Head:
         owner.unshard()
     if isinstance(head.weight, DTensor):
         raise RuntimeError(
-            "the output head is sharded by something else than FSDP2's data parallelism"
+            "the output head is sharded by something other than FSDP2's data parallelism"
         )
     return Head(head.weight, head.bias)
 
 
 @torch.no_grad()
 def copied_head(model: HasHead, dtype: torch.dtype, device: torch.device) -> Head:
-    """Copy the head to host memory, in `dtype`, outside of the model's passes. A collective.
+    """Copy the head to host memory, in `dtype`, outside of the model's passes.
 
-    Shards are gathered on `device`.
+    This is a collective; shards are gathered on `device`.
     """
     head = model.get_output_embeddings()
     bias = None if head.bias is None else _copy(head.bias, dtype, device)
@@ -61,7 +61,7 @@ def _copy(parameter: torch.Tensor, dtype: torch.dtype, device: torch.device) -> 
 
 
 class HasBase(Protocol):
-    """A model with a head, as those of transformers are."""
+    """A model with a base below its head, such as those of transformers."""
 
     @property
     def base_model(self) -> nn.Module:
@@ -70,11 +70,11 @@ class HasBase(Protocol):
 
 
 class HiddenTap:
-    """The last output of a transformers model's base: what the output head reads, with its
-    gradient.
+    """Captures the hidden states that the output head of a transformers model reads, with
+    gradients.
 
-    A forward hook on `model.base_model`: it sees the states with verl's fused kernels too, which
-    never call the head. With `training_only`, passes without gradients are ignored.
+    It is a forward hook on `model.base_model`, so that it also works with verl's fused kernels,
+    which never call the head. With `training_only`, passes without gradients are ignored.
     """
 
     def __init__(self, model: HasBase, *, training_only: bool) -> None:
@@ -83,13 +83,14 @@ class HiddenTap:
         model.base_model.register_forward_hook(self._keep)
 
     def take(self) -> Tensor:
-        """Return the states of the last pass, once: (1, l, d) for packed rows, else (b, l, d).
+        """Return and release the states of the last pass: (1, l, d) for packed rows, else (b, l,
+        d).
 
         Raises:
             RuntimeError: no pass has run since the last call.
         """
         if self._hidden is None:
-            raise RuntimeError("the model's base has not run: its hidden states cannot be taken")
+            raise RuntimeError("the model's base has not run, so there are no hidden states")
         hidden = self._hidden
         self._hidden = None
         return hidden

@@ -1,8 +1,8 @@
-"""Positions of a batch that count, and the hidden states that predict their tokens.
+"""Select the positions of a batch that count, and the hidden states that predict their tokens.
 
 A row is a prompt followed by a response; (b, t) tensors cover the response and are padded on the
-right. `log_probs[r, j]` belongs to response token j and is read from the hidden state before it,
-which is that of the prompt's last token for j = 0.
+right. `log_probs[r, j]` belongs to response token j and is computed from the hidden state before
+it, which for j = 0 is that of the prompt's last token.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from docagent_rl.losses.config import KlPlace, KlScope
 
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """The tokens of a batch: `responses` (b, t) ids, and (b,) lengths of prompts and responses.
+    """The tokens of a batch: ids of `responses` (b, t), and lengths (b,) of prompts and responses.
 
-    `sampled` (b, t) is true on tokens that the policy sampled, `trained` (b, t) on those of them
-    that were not rejected.
+    `sampled` (b, t) is true on tokens that the policy sampled, `trained` (b, t) on the sampled
+    tokens that were not rejected.
     """
 
     responses: Tensor
@@ -31,7 +31,7 @@ class TokenRows:
 
     @property
     def real(self) -> Tensor:
-        """(b, t) booleans, false on padding."""
+        """Booleans (b, t), false on padding."""
         columns = torch.arange(self.responses.shape[1], device=self.responses.device)
         return columns < self.response_lengths[:, None]
 
@@ -44,10 +44,10 @@ class TokenRows:
 
 @dataclass(frozen=True)
 class ObservationRule:
-    """A choice of the predictions that the observation term is about.
+    """The choice of predictions that the observation term covers.
 
-    `at` is the distribution before a token or the one after it; `image_token_id` is None without
-    images.
+    `at` selects the distribution before a token or the one after it; `image_token_id` is None for a
+    model without images.
     """
 
     scope: KlScope
@@ -55,12 +55,13 @@ class ObservationRule:
     image_token_id: int | None
 
     def observations(self, rows: TokenRows) -> Tensor:
-        """Return (b, t) booleans: response tokens whose predictions count, as an index into
-        `log_probs`.
+        """Return (b, t) booleans, an index into `log_probs`: response tokens whose predictions
+        count.
 
         Rows without a trained token do not count: they are masked out of the loss, pad the batch,
-        or were rejected as a whole. With `KlPlace.STATE` the mask moves one token on; states that
-        predict nothing, or a sampled token, which is in verl's term, drop out.
+        or were rejected as a whole. With `KlPlace.STATE` the mask is shifted by one token; it
+        excludes states that predict nothing, and those that predict a sampled token, which is in
+        verl's term.
         """
         mask = rows.real & ~rows.sampled & rows.trained.any(dim=1, keepdim=True)
         if self.scope is KlScope.IMAGE:
@@ -72,17 +73,17 @@ class ObservationRule:
         return shifted & rows.real & ~rows.sampled
 
     def images(self, rows: TokenRows) -> Tensor:
-        """Return (b, t) booleans: the part of `observations` that image placeholders stand for."""
+        """Return (b, t) booleans: the part of `observations` that comes from image placeholders."""
         if self.image_token_id is None:
             return torch.zeros_like(rows.sampled)
         return replace(self, scope=KlScope.IMAGE).observations(rows)
 
 
 def predicting_states(hidden: Tensor, mask: Tensor, rows: TokenRows, *, packed: bool) -> Tensor:
-    """Return the hidden states (n, d) that n marked tokens are predicted from, in row-major order.
+    """Return the hidden states (n, d) that predict the n marked tokens, in row-major order.
 
-    `hidden` is (1, l, d) with all `rows` one after the other (and perhaps padding at the end) if
-    `packed`, else (b, l, d) padded on the right; `mask` is (b, t) booleans over response tokens.
+    If `packed`, `hidden` is (1, l, d) with all `rows` concatenated and possibly padding at the end;
+    otherwise it is (b, l, d), padded on the right. `mask` is (b, t) booleans over response tokens.
     Differentiable.
     """
     row, column = mask.nonzero(as_tuple=True)

@@ -1,4 +1,4 @@
-"""A model family: everything that differs between models which a run may train."""
+"""A model family: everything that differs between the models that a run can train."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,13 @@ KEY = "docagent.model_family"
 
 @dataclass(frozen=True, slots=True)
 class Vision:
-    """The images of a family.
+    """How a family sees images.
 
-    `grid` is of visual tokens, with the limits of the released checkpoints; `small` that of the
-    family's tiny model, where it is another. A patch has a side of `patch` pixels, and `merge` of a
-    side become one token. `frame`: in which its pre-training writes boxes. From the tower's
-    configuration `block` gives the memory of one layer, and `outside` the bytes that are kept of a
-    patch before and behind the layers.
+    `grid` is the grid of visual tokens, with the limits of the released checkpoints; `small` is
+    that of the family's tiny model, if it differs. A patch is `patch` pixels wide, and `merge` x
+    `merge` patches become one token. `frame` is the coordinate frame of the boxes in its
+    pre-training. From the tower's configuration `block` computes the memory of one layer, and
+    `outside` the bytes per patch that are kept before and after the layers.
     """
 
     grid: ImageGrid
@@ -33,20 +33,20 @@ class Vision:
 
     @property
     def whole(self) -> bool:
-        """True where images travel as they are shown (`rollout.images`)."""
+        """True if images are passed on as they are shown, not as patches (`rollout.images`)."""
         return not self.grid.patches
 
     @property
     def patches(self) -> int:
-        """Patches of a visual token."""
+        """The number of patches per visual token."""
         return self.merge**2
 
     def grid_of(self, *, tiny: bool) -> ImageGrid:
-        """Return the grid of released checkpoints, or that of the tiny model."""
+        """Return the grid of the released checkpoints, or that of the tiny model."""
         return (self.small if tiny else None) or self.grid
 
     def numbers(self, grid: ImageGrid) -> dict[str, int]:
-        """Return what an image processor has to say for the family's images to have this grid."""
+        """Return the settings that an image processor needs for images to have this grid."""
         if grid.rule is GridRule.TILES:
             return {
                 "size.height": grid.tile,
@@ -62,19 +62,20 @@ class Vision:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A model family: what has to be known of a model before it is loaded.
+    """A model family: what has to be known about a model before it is loaded.
 
-    Placeholders, position ids, its template and its layers are asked of processor and model.
+    Everything else comes from the processor and the model: placeholders, position ids, the chat
+    template and the layers.
 
     Args:
-        name: `docagent.model_family`.
-        title: as people write it.
-        model_types: `model_type` of its configurations in transformers.
-        layer: the memory of a layer of the language model, from the configuration of its text and
-            its number.
-        vision: its images; `None`: a model of text.
-        released: by name on the hub, what in `config.json` differs from the defaults of
-            transformers.
+        name: the value of `docagent.model_family`.
+        title: the name for people.
+        model_types: the `model_type` of its configurations in transformers.
+        layer: computes the memory of a layer of the language model, from the text configuration and
+            the layer's number.
+        vision: how it sees images; `None` for a text model.
+        released: for each name on the hub, the values in `config.json` that differ from the
+            defaults of transformers.
     """
 
     name: str
@@ -85,11 +86,10 @@ class Family:
     released: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def check_processor(self, image_processor: Any, grid: ImageGrid | None = None) -> None:
-        """Refuse an image processor that sees images otherwise than by `grid`, the family's by
-        default.
+        """Check that an image processor produces `grid`, by default that of the family.
 
         Raises:
-            UserError: names the first number that differs.
+            UserError: it does not; the message names the first setting that differs.
         """
         if self.vision is None:
             return
@@ -99,9 +99,7 @@ class Family:
             value = value[key] if key and value is not None else value
             if value != expected:
                 raise UserError(
-                    f"{KEY}={self.name}: {name} of the model's image processor is {value}, of the "
-                    "family "
-                    f"{expected}: boxes and token counts would be wrong. Name the family of the "
-                    "model, "
-                    "or restore its preprocessor_config.json"
+                    f"{KEY}={self.name}: {name} of the model's image processor is {value}, but "
+                    f"{expected} for this family, so that boxes and token counts would be wrong. "
+                    "Set the model's own family, or restore its preprocessor_config.json"
                 )

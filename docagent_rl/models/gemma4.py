@@ -1,8 +1,8 @@
-"""Gemma 4 E2B and E4B, whose images are seen in one direction as words are; larger ones are
+"""Gemma 4 E2B and E4B, which attend to image tokens causally, as to words; larger models are
 refused.
 
-Their processor makes every image as large as 280 tokens allow. Boxes are thousandths of each side,
-in pre-training with y first; prompts ask for x first.
+Their processor scales every image to as many pixels as 280 tokens allow. Boxes are in thousandths
+of each side. Pre-training puts y first, prompts ask for x first.
 """
 
 from typing import Any
@@ -21,21 +21,20 @@ from docagent_rl.models.layers import (
 )
 
 MOST_TOKENS = 280
-"""Visual tokens of an image at most."""
+"""Maximum number of visual tokens per image."""
 MERGE = 3
-"""Patches of a side that become one token."""
+"""One token is MERGE x MERGE patches."""
 
 
 def _norm(width: int, heads: int = 1) -> int:
-    """Return what a norm of Gemma 4 keeps: that of Gemma 3, and the mean beside its root."""
+    """Return what a norm of Gemma 4 keeps: what Gemma 3 keeps, and the mean next to its root."""
     return float_norm(width, heads) + FLOAT32 * heads
 
 
 def _layer(config: Any, number: int) -> LayerBytes:
-    """Return a layer: five norms, and a projection of the embedding that each token has for the
-    layer.
+    """Return a layer: five norms, and a projection of the per-layer embedding of each token.
 
-    The last layers take keys and values of earlier ones, and their MLP may be twice as wide.
+    The last layers reuse keys and values of earlier layers, and their MLP may be twice as wide.
     """
     attention = _attention(config, number)
     inner = config.intermediate_size
@@ -60,7 +59,7 @@ def _layer(config: Any, number: int) -> LayerBytes:
 
 
 def _attention(config: Any, number: int) -> Attention:
-    """Return the widths of a layer, whose heads are wider where its window does not slide."""
+    """Return the widths of a layer; heads are wider in layers without a sliding window."""
     own = Attention.of(config)
     if config.layer_types[number] == "sliding_attention":
         return own
@@ -71,12 +70,12 @@ def _attention(config: Any, number: int) -> Attention:
 
 
 def _values_norm(attention: Attention) -> int:
-    """Return what the norm of values keeps, which has no scale."""
+    """Return what the norm of the values keeps, which has no scale."""
     return FLOAT32 * attention.keys + 2 * FLOAT32 * attention.key_heads
 
 
 def _block(config: Any) -> LayerBytes:
-    """Return a layer of the tower: norms of queries, keys and values as well."""
+    """Return a layer of the tower, which also normalises queries, keys and values."""
     attention = Attention.of(config)
     width = config.hidden_size
     inner = config.intermediate_size
@@ -88,11 +87,10 @@ def _block(config: Any) -> LayerBytes:
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch outside the layers.
+    """Return what is kept per patch outside the layers.
 
-    Pixels; both coordinates as vectors with a single 1, which choose an embedding of the place; the
-    weight of the patch in each token of its image; and its part of the norm and the projection of a
-    token.
+    The pixels; both coordinates as one-hot vectors, which select a position embedding; the weight
+    of the patch in each token of its image; and the patch's share of a token's norm and projection.
     """
     pixels = 3 * BFLOAT16 * config.patch_size**2
     places = 2 * BFLOAT16 * config.position_embedding_size

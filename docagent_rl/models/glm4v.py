@@ -1,5 +1,5 @@
-"""GLM-4.1V and GLM-4.6V-Flash (arXiv 2507.01006): limits count the two frames of an image, boxes
-are in thousandths of each side.
+"""GLM-4.1V and GLM-4.6V-Flash (arXiv 2507.01006): pixel limits count both frames of an image, and
+boxes are in thousandths of each side.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ from docagent_rl.models.towers import fused_attention, patch_pixels
 
 
 def _layer(config: Any, number: int) -> LayerBytes:
-    """Return a layer with norms before and behind both halves, whose gate and value are one linear
+    """Return a layer with norms before and after both halves, and gate and value in one linear
     layer.
     """
     attention = Attention.of(config)
@@ -45,10 +45,10 @@ def _block(config: Any) -> LayerBytes:
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch before and behind the layers.
+    """Return what is kept per patch before and after the layers.
 
-    Two norms; of each token the convolution that merges patches, a linear layer with a norm, an
-    activation, and an MLP with a gate.
+    Two norms; and per token the convolution that merges patches, a linear layer with a norm, an
+    activation, and a gated MLP.
     """
     width = config.hidden_size
     out = config.out_hidden_size

@@ -1,8 +1,8 @@
-"""InternVL3 and 3.5 in the format of transformers (arXiv 2504.10479): tiles of 448 pixels, 256
+"""InternVL3 and 3.5 in the format of transformers (arXiv 2504.10479): tiles of 448 pixels with 256
 tokens each.
 
-Their processor writes the marks around an image, and its tiles are no patches of bytes: images
-travel whole.
+Their processor adds the tokens around an image, and its tiles are not patches of bytes, so whole
+images are passed on.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ def _layer(config: Any, number: int) -> LayerBytes:
 
 
 def _block(config: Any) -> LayerBytes:
-    """Return a layer of the tower, which scales what both halves add."""
+    """Return a layer of the tower, which scales the outputs of both halves."""
     width = config.hidden_size
     inner = config.intermediate_size
     attention = 7 * BFLOAT16 * width + FLOAT32 * config.num_attention_heads
@@ -37,7 +37,7 @@ def _block(config: Any) -> LayerBytes:
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch before and behind the layers: the norm of the projector, and
+    """Return what is kept per patch outside the layers: the norm of the projector, and the
     pixels.
     """
     width = config.hidden_size

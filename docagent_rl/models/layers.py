@@ -1,9 +1,10 @@
-"""Bytes that a layer keeps for its backward pass, for each token (in a tower: for each patch).
+"""Bytes that a layer keeps for its backward pass, per token (in a vision tower: per patch).
 
-Sums over the parts of transformers' modules, from widths alone: what autograd keeps of each part in
-bfloat16, under autocast on a GPU, with attention by flash kernels over packed rows, as verl trains.
-Parameters are left out. `python -m tools.layer_memory` counts the same by autograd's own hooks;
-`tests/models/test_layers.py` holds every family to it, at several widths.
+They are sums over the parts of transformers' modules, computed from widths: what autograd saves in
+each part in bfloat16, under autocast on a GPU, with flash attention over packed rows, as verl
+trains. Parameters are not included. `python -m tools.layer_memory` counts the same bytes with
+autograd's hooks; `tests/models/test_layers.py` compares the two for every family and several
+widths.
 """
 
 from dataclasses import dataclass
@@ -11,27 +12,23 @@ from typing import Any
 
 BFLOAT16 = 2
 FLOAT32 = 4
-"""Bytes of a number, bfloat16 and float32."""
+"""Bytes per bfloat16 and float32 number."""
 INTEGER = 8
-"""Bytes of an index."""
+"""Bytes per index."""
 CHUNK = 64
-"""Tokens that the delta rule takes at a time (`torch_chunk_gated_delta_rule`)."""
+"""Tokens that the delta rule processes at a time (`torch_chunk_gated_delta_rule`)."""
 DELTA_HEAD = 6651
-"""Bytes that the chunks' triangles and decays take for each head of the delta rule, whatever its
-widths.
-"""
+"""Bytes per head of the delta rule for the chunks' triangles and decays, whatever the widths."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerBytes:
-    """Bytes of one layer, for each token."""
+    """Bytes of one layer per token."""
 
     kept: int
-    """Autograd keeps them from the forward to the backward pass."""
+    """Saved by autograd from the forward to the backward pass."""
     working: int
-    """They come on top at the busiest moment of the passes: gradients and copies that go at
-    once.
-    """
+    """Needed in addition at the peak of the passes: gradients and copies that are freed at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,7 @@ class Attention:
 
     @classmethod
     def of(cls, config: Any) -> "Attention":
-        """Read the widths of a configuration of transformers."""
+        """Read the widths from a configuration of transformers."""
         heads = config.num_attention_heads
         key_heads = getattr(config, "num_key_value_heads", None) or heads
         head = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -64,7 +61,7 @@ class Attention:
 
     @property
     def kept(self) -> int:
-        """The normalised input; rotated queries and keys, values, the output with its sums;
+        """Bytes kept: normalised input; rotated queries and keys, values, output and its sums;
         angles.
         """
         turned = BFLOAT16 * (self.hidden + 2 * self.query + 2 * self.keys)
@@ -72,49 +69,47 @@ class Attention:
 
 
 def rms_norm(width: int, heads: int = 1) -> int:
-    """Return what a norm of Qwen and Llama keeps: its input in float32, the same divided by its
-    root.
+    """Return what an RMS norm of Qwen and Llama keeps: its input in float32, plain and
+    normalised.
     """
     return (FLOAT32 + BFLOAT16) * width + FLOAT32 * heads
 
 
 def float_norm(width: int, heads: int = 1) -> int:
-    """Return what a norm of Gemma and Qwen3.5 keeps, which scales in float32 too."""
+    """Return what a norm of Gemma and Qwen3.5 keeps, which also scales in float32."""
     return 2 * FLOAT32 * width + FLOAT32 * heads
 
 
 def layer_norm(width: int) -> int:
-    """Return what a norm with mean and deviation keeps: its input in float32, and both."""
+    """Return what a layer norm keeps: its input in float32, the mean and the deviation."""
     return FLOAT32 * width + 2 * FLOAT32
 
 
 def gated_mlp(hidden: int, inner: int) -> int:
-    """Return what an MLP with a gate keeps: its input; gate, activated gate, value and their
+    """Return what a gated MLP keeps: its input, the gate, the activated gate, the value and
     product.
     """
     return BFLOAT16 * hidden + 4 * BFLOAT16 * inner
 
 
 def plain_mlp(hidden: int, inner: int) -> int:
-    """Return what an MLP without a gate keeps: its input, inner states before and after
+    """Return what an MLP without a gate keeps: its input, and inner states around the
     activation.
     """
     return BFLOAT16 * hidden + 2 * BFLOAT16 * inner
 
 
 def mlp_working(hidden: int, inner: int, *, gated: bool = True) -> int:
-    """Return what the backward pass of an MLP adds: gradients of its inner states, input and
-    output.
-    """
+    """Return what the backward pass of an MLP adds: gradients of inner states, input and output."""
     return 2 * BFLOAT16 * hidden + (2 if gated else 1) * BFLOAT16 * inner
 
 
 def experts(hidden: int, inner: int, number: int, chosen: int) -> LayerBytes:
-    """Return what experts keep (`transformers.integrations.moe.grouped_mm_experts_forward`), and
-    hold on top.
+    """Return the bytes of experts (`transformers.integrations.moe.grouped_mm_experts_forward`).
 
-    Each token is there once for every expert that it goes to: as input, with its inner states, as
-    output. The router keeps its probabilities in float32, and orders the copies by indices.
+    Each token is kept once for every expert that it is routed to: its input, its inner states and
+    its output. The router keeps its probabilities in float32, and the indices that order the
+    copies.
     """
     copies = 2 * BFLOAT16 * chosen * hidden + 4 * BFLOAT16 * chosen * inner
     router = FLOAT32 * number + (4 * INTEGER + FLOAT32 + BFLOAT16 + 1) * chosen + FLOAT32
@@ -123,15 +118,15 @@ def experts(hidden: int, inner: int, number: int, chosen: int) -> LayerBytes:
 
 
 def delta_net(hidden: int, key_heads: int, heads: int, key: int, value: int) -> int:
-    """Return what a gated delta net keeps where torch computes it (`torch_chunk_gated_delta_rule`).
+    """Return what a gated delta net keeps if torch computes it (`torch_chunk_gated_delta_rule`).
 
     `key` and `value` are the widths of one head. Keys and queries are repeated for all heads, in
-    float32; each chunk of 64 tokens has a state of key x value numbers for each head, and triangles
-    of 64 x 64. The multiples are those that hooks count. Kernels of flash-linear-attention, which
-    recompute the chunks, keep less.
+    float32. Each chunk of 64 tokens has, for each head, a state of key x value numbers and
+    triangles of 64 x 64. The multiples were counted with autograd's hooks. The kernels of
+    flash-linear-attention recompute the chunks and keep less.
     """
     mixed = 4 * BFLOAT16 * key_heads * key + 2 * BFLOAT16 * heads * value
-    if heads == key_heads:  # the output of the convolution stays where it is not repeated
+    if heads == key_heads:  # the convolution's output is kept if it is not repeated
         mixed += BFLOAT16 * key_heads * key
     repeated = 32 * heads * key + 26 * heads * value
     states = 2 * FLOAT32 * heads * key * value // CHUNK
@@ -139,20 +134,20 @@ def delta_net(hidden: int, key_heads: int, heads: int, key: int, value: int) -> 
 
 
 def delta_working(hidden: int, heads: int, key: int, value: int) -> int:
-    """Return what the backward pass of a delta net adds: copies of its values, or of keys that are
-    wider.
-    """
+    """Return what the backward pass of a delta net adds: copies of the values, or of wider keys."""
     widest = 14 * key if key > value else 12 * value
     return heads * widest + 3 * BFLOAT16 * hidden
 
 
 def attending(attention: Attention) -> int:
-    """Return what norm and attention of Llama and Qwen2.5 keep."""
+    """Return what the norm and the attention of Llama and Qwen2.5 keep."""
     return rms_norm(attention.hidden) + attention.kept
 
 
 def attending_with_head_norms(attention: Attention) -> int:
-    """Return what norm and attention of Qwen3 keep, which has norms of queries and keys as well."""
+    """Return what the norm and the attention of Qwen3 keep, which also normalises queries and
+    keys.
+    """
     norms = rms_norm(attention.query, attention.heads) + rms_norm(
         attention.keys, attention.key_heads
     )
@@ -160,7 +155,7 @@ def attending_with_head_norms(attention: Attention) -> int:
 
 
 def plain_layer(config: Any, number: int) -> LayerBytes:
-    """Return a layer of Llama and Qwen2.5: two norms, attention, an MLP with a gate."""
+    """Return a layer of Llama and Qwen2.5: two norms, attention, a gated MLP."""
     kept = attending(Attention.of(config)) + rms_norm(config.hidden_size)
     return _with_gated_mlp(kept, config)
 

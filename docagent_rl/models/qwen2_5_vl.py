@@ -1,4 +1,4 @@
-"""Qwen2.5-VL (arXiv 2502.13923): boxes in pixels of the image as the encoder sees it."""
+"""Qwen2.5-VL (arXiv 2502.13923): boxes are in pixels of the image as the encoder sees it."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def _config(
 
 
 def _layer(config: Any, number: int) -> LayerBytes:
-    """Return a layer of Qwen2.5, which chooses the angles of three axes for itself."""
+    """Return a layer of Qwen2.5, which selects the rotation angles of three axes itself."""
     layer = plain_layer(config, number)
     head = config.hidden_size // config.num_attention_heads
     return LayerBytes(layer.kept, layer.working + 3 * 2 * BFLOAT16 * head)
 
 
 def _block(config: Any) -> LayerBytes:
-    """Return a layer of the tower, whether it looks through windows or not."""
+    """Return a layer of the tower, with or without window attention."""
     width = config.hidden_size
     inner = config.intermediate_size
     attention = fused_attention(width, config.num_heads)
@@ -49,7 +49,7 @@ def _block(config: Any) -> LayerBytes:
 
 
 def _outside(config: Any) -> int:
-    """Return what is kept of a patch: by the norm, linear layers and activation of the merger;
+    """Return what is kept per patch: the merger's norm, linear layers and activation; the
     pixels.
     """
     width = config.hidden_size

@@ -1,5 +1,5 @@
-"""Qwen3.5, dense and with experts: sees as Qwen3-VL does; three of four layers are gated delta
-nets.
+"""Qwen3.5, dense and with experts: it sees images as Qwen3-VL does, and three out of four layers
+are gated delta nets.
 """
 
 from typing import Any
@@ -30,12 +30,12 @@ _9B = {
     "vision_config": {"out_hidden_size": 4096},
     "tie_word_embeddings": False,
 }
-"""Its language model has the defaults of transformers."""
+"""The language model has the defaults of transformers."""
 
 
 def _mixer(config: Any, number: int) -> int:
-    """Return what a delta net keeps, or attention with a gate: the gate, and the output twice
-    more.
+    """Return what a delta net keeps, or gated attention: the gate, and two more copies of the
+    output.
     """
     if config.layer_types[number] == "linear_attention":
         return delta_net(
@@ -61,7 +61,7 @@ def _layer(config: Any, number: int) -> LayerBytes:
     kept = 2 * float_norm(hidden) + _mixer(config, number) + mlp
     working = mlp_working(hidden, inner)
     if config.layer_types[number] == "linear_attention":
-        freed = mlp + float_norm(hidden)  # by then
+        freed = mlp + float_norm(hidden)  # the backward pass has freed these by then
         working = max(working, _delta_working(config) - freed)
     return LayerBytes(kept, working)
 
@@ -73,7 +73,7 @@ def _delta_working(config: Any) -> int:
 
 
 def _layer_of_experts(config: Any, number: int) -> LayerBytes:
-    """Return a layer with experts, and one more that all tokens go to, whose output has a gate."""
+    """Return a layer with experts, and a shared expert with a gated output for all tokens."""
     hidden = config.hidden_size
     shared = config.shared_expert_intermediate_size
     mlp = experts(

@@ -29,7 +29,7 @@ def _block(config: Any) -> LayerBytes:
 
 
 def _outside(config: Any) -> int:
-    """Return what mergers keep of a patch, the last and those of inner layers, and the pixels."""
+    """Return what is kept per patch: by the last merger and those of inner layers; the pixels."""
     mergers = 1 + len(getattr(config, "deepstack_visual_indexes", None) or ())
     return mergers * (
         layer_norm(config.hidden_size) + 3 * BFLOAT16 * config.hidden_size
@@ -55,7 +55,7 @@ VISION = Vision(
     outside=_outside,
 )
 SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096}
-"""The tower beside 2B and 4B, and of Qwen3.5-4B; larger models have that of the defaults."""
+"""The tower of 2B and 4B, and of Qwen3.5-4B; larger models have the default one."""
 _DEEP = SMALL | {"deepstack_visual_indexes": [5, 11, 17]}
 
 

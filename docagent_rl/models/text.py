@@ -1,6 +1,4 @@
-"""Models of text alone: Qwen3, whose thoughts are turned off by `enable_thinking`, Llama and Gemma
-3.
-"""
+"""Text models: Qwen3 (whose thinking `enable_thinking` turns off), Llama and Gemma 3."""
 
 from typing import Any
 
@@ -33,9 +31,7 @@ def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
 
 
 def _gemma3_layer(config: Any, number: int) -> LayerBytes:
-    """Return a layer of Gemma 3, whether its window slides or not: norms before and behind both
-    halves.
-    """
+    """Return a layer of Gemma 3, with norms before and after both halves, whatever its window."""
     attention = Attention.of(config)
     hidden = config.hidden_size
     inner = config.intermediate_size
@@ -61,5 +57,5 @@ QWEN3 = Family(
 
 # versions 2 and 3, arXiv 2407.21783
 LLAMA = Family(name="llama", title="Llama", model_types=("llama",), layer=plain_layer)
-# arXiv 2503.19786: the checkpoint of 1B, or the language model of a larger one
+# arXiv 2503.19786: the 1B checkpoint, or the language model of a larger one
 GEMMA3 = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",), layer=_gemma3_layer)

@@ -1,4 +1,4 @@
-"""Bytes that parts of vision towers keep for the backward pass, for each patch."""
+"""Bytes per patch that parts of vision towers keep for the backward pass."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from docagent_rl.models.layers import BFLOAT16, FLOAT32, LayerBytes
 
 
 def fused_attention(width: int, heads: int) -> LayerBytes:
-    """Return what attention keeps where queries, keys and values come from one linear layer.
+    """Return what attention keeps if queries, keys and values come from one linear layer.
 
-    Its normalised input; the three in one tensor, of which values are a part; rotated queries and
-    keys, the output and its sums of exponentials; angles, in float32.
+    The normalised input; the three in one tensor, which includes the values; rotated queries and
+    keys; the output and its sums of exponentials; and angles in float32.
     """
     angles = 2 * FLOAT32 * (width // heads)
     return LayerBytes(
@@ -18,7 +18,7 @@ def fused_attention(width: int, heads: int) -> LayerBytes:
 
 
 def patch_pixels(config: Any) -> int:
-    """Return the bytes of a patch of both frames, as the first layer of a tower of Qwen or GLM
-    keeps it.
+    """Return the bytes of a patch of both frames, which the first layer of Qwen's and GLM's towers
+    keeps.
     """
     return BFLOAT16 * config.in_channels * config.temporal_patch_size * config.patch_size**2

@@ -128,10 +128,10 @@ def averaged():
     [
         (
             "actor_rollout_ref.actor.loss_agg_mode=token-mean",
-            "loss_agg_mode is token-mean: set token-sum",
+            "loss_agg_mode is token-mean: set it to token-sum",
         ),
         ("actor_rollout_ref.actor.policy_loss.loss_mode=gspo", "loss_mode is gspo"),
-        ("docagent.kl.observation.coef=0.1", "docagent.kl.observation has a mean of its own"),
+        ("docagent.kl.observation.coef=0.1", "docagent.kl.observation is averaged differently"),
         ("algorithm.rollout_correction.bypass_mode=true", "bypass_mode"),
         ("distillation.enabled=true", "distillation"),
         ("critic.enable=true", r"critic\.loss_agg_mode is token-sum"),
