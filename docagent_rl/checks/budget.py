@@ -1,9 +1,9 @@
-"""The budget of a run: bytes of GPU memory, host memory and disk, before it starts.
+"""The budget of a run: bytes of GPU memory, host memory and disk, computed before it starts.
 
-Pure: sizes in, bytes out. Weights, gradients, optimizer states, gathered parameters, the server's
-weights and its cache follow from numbers of parameters and are exact; an `estimate` counts what is
-known to be large (states that autograd keeps, temporary copies, processes) by the formula that its
-function gives, those of the passes in `passes.py`.
+These are pure functions from sizes to bytes. Weights, gradients, optimizer states, gathered
+parameters, the server's weights and its cache follow from parameter counts and are exact. An
+`estimate` covers what is known to be large (states that autograd saves, temporary copies,
+processes) with the formula in its function; those of the passes are in `passes.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,15 +25,15 @@ from docagent_rl.checks.passes import (
 
 GIB = 2**30
 CONTEXT = 2 * GIB
-"""Estimate: CUDA contexts, NCCL and cuBLAS of trainer and server on a GPU."""
+"""Estimate: CUDA contexts, NCCL and cuBLAS of the trainer and the server on a GPU."""
 SERVER_WORKSPACE = 3 * GIB
 """Estimate: activations of vLLM's profiling run and its CUDA graphs."""
 PROCESS = 5 * GIB
-"""Estimate: a process with torch, CUDA and vLLM in it."""
+"""Estimate: a process that has loaded torch, CUDA and vLLM."""
 AGENT_PROCESS = 2 * GIB
-"""Estimate: an agent loop worker without its cache of images."""
+"""Estimate: an agent loop worker without its image cache."""
 SERVER_IMAGES = 4 * GIB
-"""vLLM's cache of preprocessed images (`mm_processor_cache_gb`), of each server."""
+"""vLLM's cache of preprocessed images (`mm_processor_cache_gb`), per server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +43,26 @@ class Trained:
     model: Model
     name: str
     shards: int
-    """GPUs that share weights, gradients and optimizer states."""
+    """Number of GPUs over which weights, gradients and optimizer states are sharded."""
     tokens: int
-    """Tokens of its longest micro-batch on a GPU."""
+    """Tokens of the longest micro-batch on a GPU."""
     frozen_vision: bool = False
     unused_head: bool = False
-    """Nothing of the loss reaches the output head (a critic)."""
+    """The output head receives no gradient (a critic)."""
     checkpointing: bool = True
-    """Layers are computed again in the backward pass."""
+    """Layers are recomputed in the backward pass."""
     fused: bool = True
-    """Log-probs come without a matrix of logits."""
+    """Log-probs are computed without a full matrix of logits."""
     offloaded: bool = False
-    """Weights and optimizer states wait in host memory while it does not train."""
+    """Weights and optimizer states are in host memory while the model is not training."""
     adapters: int = 0
-    """Parameters of LoRA's adapters, float32, where these alone are trained."""
+    """Parameters of the LoRA adapters, float32, if only these are trained."""
     bytes_each: int = FLOAT32
-    """Bytes of a weight of the model; bfloat16 is for those that adapters leave as they are."""
+    """Bytes per weight of the model; bfloat16 is only for weights that adapters leave frozen."""
 
     @property
     def learned(self) -> int:
-        """Parameters that have gradients and optimizer states."""
+        """The number of parameters that have gradients and optimizer states."""
         if self.adapters:
             return self.adapters
         still = self.model.vision * self.frozen_vision + self.model.head * self.unused_head
@@ -70,27 +70,27 @@ class Trained:
 
     @property
     def whole(self) -> int:
-        """Bytes of all weights, adapters included."""
+        """Bytes of all weights, including adapters."""
         return self.bytes_each * self.model.parameters + FLOAT32 * self.adapters
 
     @property
     def weights(self) -> int:
-        """Bytes on one GPU."""
+        """Bytes of the weights on one GPU."""
         return self.whole // self.shards
 
     @property
     def gradients(self) -> int:
-        """Bytes on one GPU, float32."""
+        """Bytes of the gradients on one GPU, float32."""
         return FLOAT32 * self.learned // self.shards
 
     @property
     def optimizer(self) -> int:
-        """Bytes on one GPU of the two moments of Adam, float32."""
+        """Bytes of Adam's two moments on one GPU, float32."""
         return 2 * FLOAT32 * self.learned // self.shards
 
     @property
     def checkpoint(self) -> int:
-        """Bytes of the whole model on disk: weights and moments."""
+        """Bytes of a checkpoint of the model on disk: weights and Adam's moments."""
         return self.whole + 2 * FLOAT32 * self.learned
 
 
@@ -100,63 +100,63 @@ class Server:
 
     model: Model
     share: float
-    """Share of the GPU's memory that it takes while awake."""
+    """Share of the GPU's memory that it uses while awake."""
     gpus: int
     longest: int
     """Tokens of the longest trajectory."""
     sleeps: bool = True
-    """Gives its memory back during updates."""
+    """It frees its memory during updates."""
     adapters: int = 0
-    """Parameters of an adapter that it gets apart from its weights, which then wait in host
-    memory.
+    """Parameters of an adapter that it receives separately from its weights, which are then kept in
+    host memory while it sleeps.
     """
 
     @property
     def weights(self) -> int:
-        """Bytes on one GPU, bfloat16."""
+        """Bytes of the weights on one GPU, bfloat16."""
         return BFLOAT16 * self.model.parameters // self.gpus
 
     @property
     def adapter(self) -> int:
-        """Bytes on one GPU, bfloat16."""
+        """Bytes of the adapter on one GPU, bfloat16."""
         return BFLOAT16 * self.adapters
 
     @property
     def trajectory(self) -> int:
-        """Bytes of keys and values of one longest trajectory on one GPU, bfloat16."""
+        """Bytes of the keys and values of one trajectory of the longest kind on a GPU, bfloat16."""
         attending = self.model.layers - self.model.linear_layers
         return 2 * BFLOAT16 * attending * self.model.kv * self.longest // self.gpus
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All of a run that is budgeted."""
+    """All sizes of a run that its budget depends on."""
 
     trained: Sequence[Trained]
-    """Policy and, where there is one, critic."""
+    """The policy and, if there is one, the critic."""
     server: Server
     reference: Model | None
-    """The model that runs from host memory, if any."""
+    """The reference model, which is kept in host memory, if there is one."""
     gpus_per_node: int
     nodes: int
     rows: int
-    """Rows of a step."""
+    """Rows per step."""
     image_tokens: int
-    """Visual tokens of a row at most; a micro-batch may hold several rows."""
+    """Maximum number of visual tokens per row; a micro-batch may contain several rows."""
     image_unit: int
-    """Pixels of a visual token's side."""
+    """Width of a visual token in pixels."""
     agents: int
-    """Agent loop workers of the run."""
+    """Number of agent loop workers of the run."""
     images: int
-    """Bytes of images that the run keeps in Ray's store."""
+    """Bytes of the image cache of the run in Ray's object store."""
     kept: int | None
-    """Checkpoints that stay; None: all."""
+    """Number of checkpoints that are kept; None: all."""
     best: bool = False
-    """The best by validation stays beside them."""
+    """The checkpoint with the best validation score is kept as well."""
 
 
 class Place(StrEnum):
-    """A kind of memory."""
+    """A kind of memory, in a phase of the run for that of GPUs."""
 
     UPDATE = "GPU, update"
     SYNC = "GPU, weight update"
@@ -172,14 +172,12 @@ class BudgetLine:
     place: Place
     what: str
     size: int
-    """Bytes; of one GPU, one node, or all nodes together for disk."""
+    """Bytes on one GPU, on one node or, for disk, on all nodes together."""
     estimate: bool = False
 
 
 def budget(run: Run, gpu_memory: int) -> list[BudgetLine]:
-    """List all parts of a run's budget; the server takes its share of the `gpu_memory` bytes of a
-    GPU.
-    """
+    """List all parts of a run's budget on GPUs with `gpu_memory` bytes each."""
     return [
         *_update(run, gpu_memory),
         *_sync(run),
@@ -190,14 +188,12 @@ def budget(run: Run, gpu_memory: int) -> list[BudgetLine]:
 
 
 def total(lines: Sequence[BudgetLine], place: Place, *, exact: bool = False) -> int:
-    """Return the bytes of a place; `exact` leaves estimates out, which is the least that a run
-    takes.
-    """
+    """Return the bytes needed in a place; `exact` omits estimates, which gives the minimum."""
     return sum(line.size for line in lines if line.place is place and not (exact and line.estimate))
 
 
 def _update(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
-    """List the parts while the largest of the models trains; the others' shards stay."""
+    """List what is on a GPU while the largest of the models trains; the others' shards are, too."""
     place = Place.UPDATE
     work = {part.name: list(_work(part, run)) for part in run.trained}
     largest = max(run.trained, key=lambda part: total(work[part.name], place))
@@ -212,7 +208,7 @@ def _update(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
 
 
 def _work(part: Trained, run: Run) -> Iterator[BudgetLine]:
-    """List the parts of a model's update beside its weights and optimizer."""
+    """List what a model's update needs in addition to its weights and optimizer."""
     place = Place.UPDATE
     model = part.model
     name = part.name
@@ -238,9 +234,7 @@ def _work(part: Trained, run: Run) -> Iterator[BudgetLine]:
 
 
 def _sync(run: Run) -> Iterator[BudgetLine]:
-    """List the parts while adapters are read: verl brings the model back, beside the server's
-    weights.
-    """
+    """List what is on a GPU while adapters are sent: verl loads the model next to the server's."""
     policy = run.trained[0]
     if policy.adapters and policy.offloaded:
         yield BudgetLine(Place.SYNC, f"{policy.name}: weights", policy.weights)
@@ -262,7 +256,7 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
         yield BudgetLine(place, "server: adapter", server.adapter)
     yield BudgetLine(place, "server: workspace", SERVER_WORKSPACE, estimate=True)
     fits = max(cache // server.trajectory, 0) if server.trajectory else 0
-    what = f"server: cache, {fits} of the longest trajectories at {server.longest:,} tokens"
+    what = f"server: cache for {fits} longest trajectories ({server.longest:,} tokens each)"
     yield BudgetLine(place, what, max(cache, server.trajectory))
     yield BudgetLine(place, "contexts", CONTEXT, estimate=True)
 
@@ -288,21 +282,19 @@ def _host(run: Run) -> Iterator[BudgetLine]:
         yield BudgetLine(
             place, "image caches of the servers", servers * SERVER_IMAGES, estimate=True
         )
-        # what workers hold of them is at most as much again
+        # the workers' copies are at most the same size again
         yield BudgetLine(
-            place, "images that the run keeps", 2 * run.images // run.nodes, estimate=True
+            place, "image cache of the run", 2 * run.images // run.nodes, estimate=True
         )
     processes = 2 * gpus * PROCESS + -(-run.agents // run.nodes) * AGENT_PROCESS
     yield BudgetLine(place, "processes", processes, estimate=True)
-    # one process a node loads a model, or all where embeddings are tied
+    # one process per node loads the model, or all of them if embeddings are tied
     loading = max(part.whole * (1 if part.model.head else gpus) for part in run.trained)
     yield BudgetLine(place, "largest model while it loads", loading, estimate=True)
 
 
 def _disk(run: Run) -> Iterator[BudgetLine]:
-    """List checkpoints: a new one is whole before an older one goes, so that there are two at
-    least.
-    """
+    """List checkpoints; an old one is only removed after a new one is complete, so at least two."""
     number = 1 if run.kept is None else max(run.kept, 2) + run.best
     for part in run.trained:
         yield BudgetLine(

@@ -1,4 +1,4 @@
-"""The budget of a configuration: read, drawn as a table, and refused where it cannot be met."""
+"""Read the budget of a configuration, format it as a table, and refuse what cannot fit."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ logger = logging.getLogger(__name__)
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
 HALF = ("bf16", "bfloat16")
-"""Names that verl takes for the type."""
+"""The names that verl accepts for bfloat16."""
 ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
 ADVICE = {
-    Place.UPDATE: "take more GPUs, a smaller model, or +lora=language (docs/lora.md)",
-    Place.SYNC: "take more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's "
+    Place.UPDATE: "use more GPUs, a smaller model, or +lora=language (docs/lora.md)",
+    Place.SYNC: "use more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's "
     "fsdp_config",
     Place.ROLLOUT: (
         f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or "
-        "set "
-        f"param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and critic.fsdp)"
+        f"set param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and "
+        "critic.fsdp)"
     ),
-    Place.HOST: "take nodes with more memory, or more of them",
+    Place.HOST: "use nodes with more memory, or more nodes",
     Place.DISK: (
-        "free some, lower trainer.max_actor_ckpt_to_keep and trainer.max_critic_ckpt_to_keep to 1, "
-        "or set "
+        "free some space, lower trainer.max_actor_ckpt_to_keep and "
+        "trainer.max_critic_ckpt_to_keep to 1, or save to another disk with "
         "trainer.default_local_dir"
     ),
 }
 
 
 def sizes_of(model: nn.Module) -> Model:
-    """Count the sizes of a model of transformers; on the meta device too."""
+    """Count the sizes of a transformers model, which may be on the meta device."""
     built: Any = model
     config = built.config.get_text_config()
     vision = getattr(built.config, "vision_config", None)
@@ -101,18 +101,14 @@ def _tower_of(family: Family | None, vision: Any) -> Tower | None:
 
 
 def _size(config: Any, *names: str) -> int:
-    """Return the first of these that a configuration has: families name the same size
-    differently.
-    """
+    """Return the first of these attributes that exists: families name the same size differently."""
     found = (getattr(config, name, None) for name in names)
     return next((size for size in found if isinstance(size, int)), 0)
 
 
 def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
-    """Read the inputs of a budget; None for models that only the hub knows, and for other
-    engines.
-    """
-    # imports verl, which takes seconds
+    """Read the inputs of a budget; None if a model's sizes are not known here, or without FSDP."""
+    # imported here because it imports verl, which takes seconds
     from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
 
     policy = config.actor_rollout_ref
@@ -177,58 +173,61 @@ def _trained(
 
 
 def budget_markdown(lines: Sequence[BudgetLine]) -> str:
-    """Write a budget as a Markdown table; sizes in GiB."""
+    """Format a budget as a Markdown table with sizes in GiB."""
     rows = ["| where | what | GiB | |", "|---|---|---:|---|"]
     for place in dict.fromkeys(line.place for line in lines):
         for line in (each for each in lines if each.place is place):
             estimate = "estimate" if line.estimate else ""
             rows.append(f"| {place} | {line.what} | {gib(line.size)} | {estimate} |")
-        rows.append(f"| **{place}** | **all** | **{gib(total(lines, place))}** | |")
+        rows.append(f"| **{place}** | **total** | **{gib(total(lines, place))}** | |")
     return "\n".join(rows) + "\n"
 
 
 def gib(size: int) -> str:
-    """Write bytes as GiB."""
+    """Format bytes as GiB."""
     return f"{size / GIB:,.1f}"
 
 
 def impossible(lines: Sequence[BudgetLine], limits: dict[Place, int]) -> Iterator[str]:
-    """Yield a sentence, with the remedy, for each place whose bytes (`limits`) are too few in any
-    case.
-    """
+    """Yield a sentence with a remedy for each place whose `limits` are below the run's minimum."""
     for place, limit in limits.items():
         least = total(lines, place, exact=True)
         if least > limit:
             yield (
-                f"{place}: at least {gib(least)} GiB are needed, there are {gib(limit)}: "
+                f"{place}: at least {gib(least)} GiB are needed, but only {gib(limit)} available: "
                 f"{ADVICE[place]}"
             )
 
 
 def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
-    """Log the budget of a run on GPUs, and name each place of this machine that is too small for
-    it.
+    """Log the budget of a run on GPUs, and yield a problem for each place that is too small for it.
 
-    A machine without a GPU says nothing of the memory of others: there disk alone is looked at.
+    On a machine without a GPU the memory of the machines that will run it is unknown: only the disk
+    is checked.
     """
     if config.trainer.device != "cuda":
         return
     run = read_run(config, parsed)
     if run is None:
-        logger.warning("no budget of memory: it is known for models in folders, under FSDP")
+        logger.warning("memory is not checked: a budget needs a model in a local folder, and FSDP")
         return
     limits = _limits(config)
     lines = budget(run, limits.get(Place.UPDATE, seen(card_memory("80GB"))))
-    logger.info("what the run takes:\n%s", budget_markdown(lines))
+    logger.info("memory and disk that the run needs:\n%s", budget_markdown(lines))
     yield from impossible(lines, limits)
     for place, limit in limits.items():
         room = int(limit * (1 - FREE)) if place in ON_GPU else limit
         if (needed := total(lines, place)) > room:
-            logger.warning("%s may be short: %s of %s GiB", place, gib(needed), gib(room))
+            logger.warning(
+                "%s may run out: about %s GiB are needed, %s are available",
+                place,
+                gib(needed),
+                gib(room),
+            )
 
 
 def _limits(config: DictConfig) -> dict[Place, int]:
-    """Return the bytes of this machine, as far as they are known without touching its GPUs."""
+    """Return the bytes available on this machine, as far as known without initialising its GPUs."""
     import psutil
 
     found: dict[Place, int] = {}

@@ -1,6 +1,4 @@
-"""The memory of graphics cards: by name, as their drivers report it, and the part that a run may
-fill.
-"""
+"""The memory of GPUs by name, as their drivers report it, and how much of it a run can use."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -30,19 +28,19 @@ SOLD_AS: Mapping[str, str] = {
     "80gb": "h100",
     "141gb": "h200",
 }
-"""The smallest card of each size that is printed on boxes."""
+"""The smallest card of each nominal size."""
 RESERVED = 9 * GIB // 10
-"""The driver's own part of the total: torch sees .5 to .85 GiB less of these cards."""
+"""The driver's own part of the total: torch sees .5 to .85 GiB less on these cards."""
 FREE = Fraction(1, 20)
-"""The share that is to stay free: the allocator cannot use every gap."""
+"""The share that has to stay free because of fragmentation in the allocator."""
 
 
 def card_memory(text: str) -> int:
-    """Return the bytes of a card that `nvidia-smi` would report: of a name, a size in GB, or a
-    number of GiB.
+    """Return the bytes that `nvidia-smi` reports for a card's name, a size in GB, or a number of
+    GiB.
 
     Raises:
-        UserError: it is none of these; names the cards.
+        UserError: the text is none of these; the message lists the cards.
     """
     name = text.strip().lower().replace(" ", "")
     name = SOLD_AS.get(name, name)
@@ -59,12 +57,12 @@ def card_memory(text: str) -> int:
 
 
 def seen(memory: int) -> int:
-    """Return the bytes that programs see of a card whose driver reports `memory`."""
+    """Return the bytes that programs see on a card whose driver reports `memory` bytes."""
     return max(memory - RESERVED, 0)
 
 
 def usable(memory: int) -> int:
-    """Return the bytes that a run may fill of a card whose driver reports `memory`: 5 % stay
-    free.
+    """Return the bytes that a run may use on a card whose driver reports `memory` bytes; 5 %
+    less.
     """
     return int(seen(memory) * (1 - FREE))

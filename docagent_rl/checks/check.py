@@ -1,4 +1,4 @@
-"""A check of a run, the run that it looks at, and the end of a run that must not start."""
+"""Checks of a planned run, and the refusal of a run that must not start."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TRACEBACK_FILE = "preflight_traceback.txt"
 
 
 class When(Flag):
-    """The time at which a check runs."""
+    """When a check runs."""
 
     RECIPE = auto()
-    """In `recipes check`, which has the configuration alone."""
+    """In `recipes check`, which only has the configuration."""
     TRAINING = auto()
     """Before a training run starts Ray."""
     PLAY = auto()
@@ -38,7 +38,7 @@ ALWAYS = When.RECIPE | When.TRAINING | When.PLAY
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run that is to start: its composed configuration, read."""
+    """A run that is about to start: its composed and parsed configuration."""
 
     config: DictConfig
     section: DocAgentConfig
@@ -49,36 +49,36 @@ class PlannedRun:
 
     @classmethod
     def of(cls, config: DictConfig) -> PlannedRun:
-        """Read a configuration and import the modules of its user.
+        """Parse a configuration and import the user's modules.
 
         Raises:
-            UserError: the section `docagent` or its `env` has unknown keys or impossible values.
+            UserError: the section `docagent` or its `env` has unknown keys or invalid values.
         """
         written = plain_section(config.docagent)
         section = DocAgentConfig.parse(written)
         load_modules(section.modules)
         system = get_system(section.system)
         if section.profile is not None:
-            system.parse_config(written.get("env") or {})  # also what the profile replaces
+            system.parse_config(written.get("env") or {})  # also validate what the profile replaces
         return cls(config, section, system, system.parse_config(section.env))
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its name, the occasions on which it runs, and the function that finds problems."""
+    """A check: its name, when it runs, and the function that finds problems."""
 
     name: str
     when: When
     find: Callable[[PlannedRun], Iterable[str] | None]
-    """Yields a sentence for each problem, naming the key, its value and what to do, or raises a
-    `UserError` itself; may warn in the log.
+    """Yields a sentence for each problem, with the key, its value and what to do, or raises a
+    `UserError` itself; it may log warnings.
     """
 
 
 def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
-    """Run the checks of an occasion in their order; the first that finds problems ends it.
+    """Run the checks of an occasion in order, up to the first one that finds problems.
 
-    An error that is none of the user's gets a note with the name of the check.
+    Every exception gets a note with the name of the check.
 
     Raises:
         UserError: all problems that this check has found.
@@ -88,26 +88,27 @@ def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
             looking_at(check.name)
             try:
                 refuse_for(check.find(run) or ())
-            # whatever a check raises goes on as it is, with the name of the check
+            # any exception is re-raised as it is, with the name of the check
             except Exception as error:
                 error.add_note(f"while checking: {check.name}")
                 raise
 
 
 def refuse_for(problems: Iterable[str]) -> None:
-    """Raise one `UserError` for all problems, if there is one."""
-    if found := list(problems):
-        raise UserError(
-            found[0] if len(found) == 1 else "no run can start so:\n  " + "\n  ".join(found)
-        )
+    """Raise one `UserError` that lists all problems, if there are any."""
+    found = list(problems)
+    if len(found) == 1:
+        raise UserError(found[0])
+    if found:
+        raise UserError("the run cannot start:\n  " + "\n  ".join(found))
 
 
 def refuse(error: Exception, config: DictConfig) -> NoReturn:
-    """End the process with one message for an error of a check, whatever it is.
+    """End the process with one message for an error of a check, whatever error it is.
 
-    Hydra makes warnings of exceptions in callbacks and goes on, so that anything but `SystemExit`
-    would start the run unchecked. An error that is a bug leaves its traceback in the folder of the
-    run.
+    Hydra turns exceptions in callbacks into warnings and continues, so that anything but
+    `SystemExit` would start the run unchecked. For a bug, the traceback is saved in the folder of
+    the run.
 
     Raises:
         SystemExit: always, with status 2.
@@ -119,7 +120,7 @@ def refuse(error: Exception, config: DictConfig) -> NoReturn:
     else:
         first = (clean(str(error)) or "no message").splitlines()[0]
         message = (
-            "the checks before the run failed unexpectedly, so the run does not start: "
+            "the run does not start, because a check failed with an unexpected error: "
             f"{type(error).__name__}: {first}\n  {_keep_traceback(traceback_text(error), config)}"
         )
     tell(message)
@@ -127,19 +128,12 @@ def refuse(error: Exception, config: DictConfig) -> NoReturn:
 
 
 def _keep_traceback(text: str, config: DictConfig) -> str:
-    """Write a traceback beside the run and name the file, or return the text."""
+    """Save a traceback in the run's folder and name the file, or return the text if that fails."""
     try:
-        path = (
-            Path(OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True))
-            / TRACEBACK_FILE
-        )
+        folder = Path(OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True))
+        path = folder / TRACEBACK_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    except (
-        OSError,
-        OmegaConfBaseException,
-        TypeError,
-        ValueError,
-    ):  # TypeError where there is no folder
+    except (OSError, OmegaConfBaseException, TypeError, ValueError):  # TypeError: run_dir is null
         return text
     return f"traceback: {path}"

@@ -1,7 +1,7 @@
-"""Checks of what the configuration alone tells, and of the services that it names.
+"""Checks that only need the configuration, and checks of the services that it names.
 
-Keys, token budgets, estimator, roles of the policy; rankings, search servers, the user's reward
-function, stand-ins for models.
+They cover keys, token budgets, the estimator and the roles of the policy; rankings, search servers,
+the user's reward function, and rules that would replace models.
 """
 
 import asyncio
@@ -46,17 +46,17 @@ logger = logging.getLogger(__name__)
 TRAJECTORIES = "actor_rollout_ref.rollout.n"
 
 ROLE_PROMPT_TOKENS = 768
-"""Tokens of a role's prompt and the question beside the material."""
+"""Tokens of a role's prompt and the question, without the material."""
 
 
 def check_keys(config: DictConfig) -> None:
-    """Refuse unknown keys, interpolations that lead nowhere, values that no run can have, and
-    changed keys of verl's that nobody reads or that break a run.
+    """Refuse unknown keys, broken interpolations and invalid values, and changed verl keys that
+    have no effect or break a run.
     """
     if OmegaConf.is_missing(config.docagent, "system"):
         raise UserError(
-            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of "
-            "your own"
+            f"docagent.system is not set: use one of {', '.join(SYSTEMS)}, or your own as "
+            "package.module:SYSTEM"
         )
     try:
         refuse_for(key_problems(config))
@@ -68,8 +68,8 @@ def check_keys(config: DictConfig) -> None:
 
 
 def check_budget(run: PlannedRun) -> Iterator[str]:
-    """Find a context that cannot hold the largest images and the least turns, or prompt and
-    response.
+    """Find a context that is too small for the largest images and the shortest turns, or for prompt
+    and response.
     """
     data = run.config.data
     most = run.config.actor_rollout_ref.rollout.max_model_len
@@ -79,10 +79,9 @@ def check_budget(run: PlannedRun) -> Iterator[str]:
     needed = image_tokens + turns * least
     if needed > data.max_response_length:
         yield (
-            f"impossible budget: images of up to {image_tokens} tokens in all and {turns} turns of "
-            "at "
-            f"least docagent.rollout.min_turn_tokens={least} need {needed} tokens, "
-            f"data.max_response_length is {data.max_response_length}"
+            f"the response is too short: images of up to {image_tokens} tokens in total and "
+            f"{turns} turns of at least docagent.rollout.min_turn_tokens={least} need {needed} "
+            f"tokens, but data.max_response_length is {data.max_response_length}"
         )
     context = data.max_prompt_length + data.max_response_length
     if most is not None and most < context:
@@ -93,9 +92,9 @@ def check_budget(run: PlannedRun) -> Iterator[str]:
 
 
 def check_estimator(run: PlannedRun) -> Iterator[str]:
-    """Check the estimator of advantages: its name, trainer mode, options, critic and embedder.
+    """Check the advantage estimator: its name, trainer mode, options, critic and embedder.
 
-    Ours is called once on a made-up batch.
+    An estimator of this package or of the user is called once on a made-up batch.
     """
     config = run.config
     settings = run.section.advantage
@@ -106,7 +105,7 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
     key = f"algorithm.adv_estimator={name}"
     if name not in known:
         yield (
-            f"{key} is not registered; name its module in docagent.modules. Known: "
+            f"{key} is not registered; add its module to docagent.modules, or use one of "
             f"{', '.join(known)}"
         )
         return
@@ -116,18 +115,18 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
         return
     if not algorithm.get("norm_adv_by_std_in_grpo", True):
         yield (
-            "algorithm.norm_adv_by_std_in_grpo=false is read by verl's own estimators, and not by "
-            f"{name}: set an option of its own, such as docagent.advantage.options.std=none"
+            "algorithm.norm_adv_by_std_in_grpo=false only affects verl's own estimators, not "
+            f"{name}: set one of its options, such as docagent.advantage.options.std=none"
         )
     if mode not in TRAINER_MODES:
         modes = ", ".join(TRAINER_MODES)
         yield (
-            f"{key} needs a trainer mode of this package, not trainer.v1.trainer_mode={mode}: "
-            f"{modes}"
+            f"{key} does not work with trainer.v1.trainer_mode={mode}: use a trainer mode of this "
+            f"package, {modes}"
         )
     estimator.parse(settings.options)
     if Need.VALUES in estimator.needs and not config.critic.enable:
-        yield f"{key} reads a critic: set critic.enable=true"
+        yield f"{key} needs a critic: set critic.enable=true"
         return
     if estimator.embeds:
         check_embedder(settings.embedder, str(config.trainer.device))
@@ -138,7 +137,7 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
         estimator, settings.options, trajectories=trajectories, critic=critic, discounts=discounts
     )
     if doubt is not None:
-        logger.warning("%s; a run may go otherwise", doubt)
+        logger.warning("%s; it may still work on the batches of the run", doubt)
     if trajectories == 1 and needs_groups(
         estimator, settings.options, critic=critic, discounts=discounts
     ):
@@ -146,30 +145,27 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
 
 
 def _verls_estimator_problems(run: PlannedRun, name: str) -> Iterator[str]:
-    """Check an estimator of verl's own: options that it does not read, groups of one, missing
-    inputs.
-    """
+    """Check one of verl's own estimators: unused options, groups of one, missing inputs."""
     key = f"algorithm.adv_estimator={name}"
     if any(value is not None for value in run.section.advantage.options.values()):
-        yield f"{OPTIONS}: {key} is an estimator of verl and does not read them; {CLEARED}"
+        yield f"{OPTIONS} is set, but {key} is verl's estimator, which has no options; {CLEARED}"
     if reason := unavailable(name):
-        yield f"{key} cannot run: {reason}"
+        yield f"{key} does not work here: {reason}"
     elif compares(name) and run.config.actor_rollout_ref.rollout.n == 1:
-        yield _alone(key, "it would take plain rewards for advantages")
+        yield _alone(key, "it would use plain rewards as advantages")
     elif doubt := alone_in_group(name):
         logger.warning(doubt)
 
 
 def _alone(key: str, outcome: str) -> str:
     return (
-        f"{key} compares the trajectories of a question, and {TRAJECTORIES}=1 leaves it one, so "
-        "that "
-        f"{outcome}: set {TRAJECTORIES}=2 or more"
+        f"{key} compares the trajectories of a question, but {TRAJECTORIES}=1 samples only one, so "
+        f"that {outcome}: set {TRAJECTORIES} to 2 or more"
     )
 
 
 def check_policy_roles(run: PlannedRun) -> Iterator[str]:
-    """Find a context that cannot hold the material which the policy reads as answer agent."""
+    """Find a context that is too small for the material that the policy reads as answer agent."""
     role = run.section.roles.get(RoleName.ANSWER)
     room = run.config.actor_rollout_ref.rollout.max_model_len
     if role is None or role.backend is not RoleBackend.POLICY or room is None:
@@ -178,50 +174,46 @@ def check_policy_roles(run: PlannedRun) -> Iterator[str]:
     needed = material + role.max_tokens + ROLE_PROMPT_TOKENS
     if needed > room:
         yield (
-            "roles.answer.backend is policy: material of "
-            f"docagent.env.answer.max_tokens={material}, a "
-            f"prompt of about {ROLE_PROMPT_TOKENS} and a reply of docagent.roles.answer.max_tokens="
-            f"{role.max_tokens} need {needed} tokens, actor_rollout_ref.rollout.max_model_len is "
-            f"{room}"
+            "roles.answer.backend=policy: material of "
+            f"docagent.env.answer.max_tokens={material}, a prompt of about {ROLE_PROMPT_TOKENS} "
+            f"tokens and a reply of docagent.roles.answer.max_tokens={role.max_tokens} need "
+            f"{needed} tokens, but actor_rollout_ref.rollout.max_model_len is {room}"
         )
 
 
 def check_second_ranking(run: PlannedRun) -> Iterator[str]:
-    """See that there is a second ranking exactly where one is asked for."""
+    """Check that a second retriever is configured if and only if the system uses one."""
     text = run.section.text_retriever
     asked = run.system.two_rankings(run.env)
     if text is not None and not asked:
         yield (
-            f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone "
-            "as it "
-            "is configured: set docagent.text_retriever=null"
+            f"docagent.text_retriever is set, but with these settings {run.system.name} only uses "
+            "docagent.retriever: set docagent.text_retriever=null"
         )
     if text is None and asked:
         yield NO_SECOND_RANKING
 
 
 def check_search_devices(run: PlannedRun) -> Iterator[str]:
-    """Find indexes that are to lie on a GPU which none of their processes has."""
+    """Find indexes with a GPU as their device that no process of theirs has reserved."""
     for section, whole in run.section.retrievers().items():
         for key, each in whole.flat(section):
-            host = (
-                each if whole.backend is Backend.LOCAL else whole
-            )  # parts are opened in its actors
+            # the parts of a remote retriever are opened in that retriever's own actors
+            host = each if whole.backend is Backend.LOCAL else whole
             own = host.backend is Backend.RAY and host.service.num_gpus > 0
             if each.device not in (None, "cpu") and not own:
                 yield (
-                    f"{key}.device={each.device}: every process that searches would hold the index "
-                    "on a GPU "
-                    "of the run: set backend=ray and service.num_gpus=1 beside it, or device=null "
-                    "and "
-                    "backend=http with a server (docagent-rl index serve --settings FILE)"
+                    f"{key}.device={each.device}: every process that searches would load the index "
+                    "onto a GPU of the run: set backend=ray and service.num_gpus=1 as well, or "
+                    "device=null and backend=http with a server (docagent-rl index serve "
+                    "--settings FILE)"
                 )
 
 
 def check_stand_ins(run: PlannedRun) -> Iterator[str]:
-    """Find roles, and a judge, for which rules would stand in without anybody having chosen them.
+    """Find roles, and a judge, that rules would replace although the user has not chosen rules.
 
-    The CPU profile chooses all of them.
+    The CPU profile chooses rules for all of them.
     """
     system = run.system
     section = run.section
@@ -232,36 +224,35 @@ def check_stand_ins(run: PlannedRun) -> Iterator[str]:
         keys = " ".join(f"docagent.roles.{role}.base_url=..." for role in missing)
         rules = " ".join(f"docagent.roles.{role}.backend=embedded" for role in missing)
         yield (
-            f"{system.name} has models play {', '.join(missing)}, and no endpoint is set for them. "
-            "Serve "
-            f"them and give {keys} (and .model, where it is null). Rules can play them instead, "
-            "but then "
-            f"this is not the paper's system: {rules}"
+            f"{system.name} needs models for the roles {', '.join(missing)}, but no endpoints are "
+            f"set. Serve them and set {keys} (and .model where it is null). Rules can replace "
+            f"them, but then this is not the paper's system: {rules}"
         )
     if system.judged and section.judge.kind is None:
         yield (
-            f"{system.name} has its answers judged, and no judge is chosen: set "
-            "docagent.judge.kind=openai "
-            "with docagent.judge.base_url and docagent.judge.model, or, which is not the paper's, "
-            "one of the "
-            "rules: docagent.judge.kind=rule (exact, anls, recall)"
+            f"{system.name} needs a judge for its answers, but none is set: set "
+            "docagent.judge.kind=openai with docagent.judge.base_url and docagent.judge.model. "
+            "A rule can replace it, which the paper does not do: docagent.judge.kind=rule "
+            "(exact, anls, recall)"
         )
 
 
 def check_prompt(run: PlannedRun) -> None:
-    """See that the prompt file fits the system."""
+    """Check that the prompt file has the parts and variables that the system needs."""
     run.system.load_prompt(run.env, run.section.prompt)
 
 
 def check_reward_function(run: PlannedRun) -> Iterator[str]:
-    """Load the user's reward function and read its signature; it is not called.
+    """Load the user's reward function and check its signature without calling it.
 
     Raises:
-        UserError: its file or module, its name or its signature is not what it has to be.
+        UserError: its file or module does not exist, or its name or signature is wrong.
     """
     former = OmegaConf.select(run.config, "custom_reward_function") or {}
     if former.get("path") is not None:
-        yield f"custom_reward_function is verl's former section: set {KEY}.path and .name instead"
+        yield (
+            f"custom_reward_function is an old section of verl's: set {KEY}.path and .name instead"
+        )
         return
     function = load_reward_function(run.section.reward_function)
     if function is None:
@@ -269,19 +260,17 @@ def check_reward_function(run: PlannedRun) -> Iterator[str]:
     formula = None if run.system.formula is None else run.system.formula(run.env)
     if formula is not None and function.name in {*formula.weights, *formula.tokens, "total"}:
         yield (
-            f"{KEY}.name={function.name}: {run.system.name} has a reward term of that name, under "
-            "which both "
-            "would be logged: give the function another name"
+            f"{KEY}.name={function.name}: {run.system.name} has a reward term of the same name, "
+            "and both would be logged under it: rename the function"
         )
 
 
 def check_services(run: PlannedRun) -> None:
-    """Ask the judge, every role and every retriever that is served by somebody else for a sign of
-    life.
+    """Send a test request to the judge, to every role and to every remote retriever.
 
     Raises:
-        UserError: one cannot be asked as it is configured.
-        InfrastructureError: one does not answer.
+        UserError: a service is configured wrongly.
+        InfrastructureError: a service does not respond.
     """
 
     async def ask() -> None:
@@ -314,4 +303,4 @@ SERVICE_CHECKS = (
     Check("reward function", ALWAYS, check_reward_function),
     Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
 )
-"""Checks that run before trajectories are played without a trainer, too."""
+"""Checks that also run before trajectories are played without a trainer."""

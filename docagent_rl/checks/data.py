@@ -1,4 +1,4 @@
-"""Checks of data files, and of their questions against the system that is to play them."""
+"""Checks of data files, and of their questions against the system that will play them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,13 +17,13 @@ from docagent_rl.training.settings.models import load_tokenizer
 
 KEYS = ("train_files", "val_files")
 _MANY = 1000
-"""Questions that take a while."""
+"""Above this number of questions, a message says that checking them takes a while."""
 AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
 def check_files(run: PlannedRun) -> Iterator[str]:
-    """Open store and indexes, and see that the data files are there, valid and about its
-    documents.
+    """Open the store and the indexes; check that data files exist, are valid and match the
+    store.
     """
     from docagent_rl.rollout.env_resources import open_retrievers, open_shown_store
 
@@ -34,8 +34,7 @@ def check_files(run: PlannedRun) -> Iterator[str]:
         for file in data_files(run.config, key):
             if not file.is_file():
                 yield (
-                    f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such "
-                    "files"
+                    f"data.{key}: {file} does not exist; create it with `docagent-rl data convert`"
                 )
                 continue
             if problems := validate_file(file, store=store).problems:
@@ -46,33 +45,31 @@ def check_files(run: PlannedRun) -> Iterator[str]:
             }
             if unknown and OmegaConf.select(run.config, AGENT_LOOPS) is None:
                 yield (
-                    f"{file}: agent_name {min(map(str, unknown))!r} is not {AGENT_NAME}; other "
-                    "loops are "
-                    f"listed in {AGENT_LOOPS}"
+                    f"{file}: agent_name {min(map(str, unknown))!r} is not {AGENT_NAME}; list "
+                    f"other agent loops in {AGENT_LOOPS}"
                 )
 
 
 def check_questions(run: PlannedRun) -> Iterator[str]:
-    """Find batches above the questions: verl drops an incomplete last batch of training."""
+    """Find batches larger than the number of questions: verl drops an incomplete last batch."""
     _, used, rows = run_questions(run.config, "train_files")
     size = run.config.data.train_batch_size
     if size > used:
         yield (
-            f"data.train_batch_size={size} is above the {used} questions, of {rows} in "
-            "data.train_files, "
-            "that data.train_max_samples leaves: verl drops an incomplete batch, so there would be "
-            "no step. "
-            f"Set it to {used} or less, and actor_rollout_ref.actor.ppo_mini_batch_size with it, "
-            "or add some"
+            f"data.train_batch_size={size} is larger than the {used} questions that the run uses "
+            f"({rows} in data.train_files, limited by data.train_max_samples). verl drops "
+            f"incomplete batches, so there would be no step. Set it to {used} or less, and with it "
+            "actor_rollout_ref.actor.ppo_mini_batch_size, or add questions"
         )
 
 
 def run_questions(config: DictConfig, key: str) -> tuple[list[Sample], int, int]:
-    """Read the questions of `train_files` or `val_files`, which exist and are valid.
+    """Read the questions of `train_files` or `val_files`, which must exist and be valid.
 
     Returns:
-        Those that may be played, without those of other agent loops; the number that verl takes
-        (`data.train_max_samples`, `data.val_max_samples`), and that in the files.
+        The questions that may be played, without those of other agent loops; the number of
+        questions that verl uses (`data.train_max_samples`, `data.val_max_samples`); and the number
+        in the files.
     """
     rows: list[tuple[str, str]] = []
     for file in data_files(config, key):
@@ -80,24 +77,24 @@ def run_questions(config: DictConfig, key: str) -> tuple[list[Sample], int, int]
         rows += zip(columns["agent_name"], columns["sample"], strict=True)
     most = OmegaConf.select(config, f"data.{key.removesuffix('_files')}_max_samples") or -1
     used = min(most, len(rows)) if most > 0 else len(rows)
-    # verl draws them at random when it shuffles
+    # with shuffling verl draws them at random, so that any question may be played
     drawn = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
     return [Sample.from_json(text) for agent, text in drawn if agent == AGENT_NAME], used, len(rows)
 
 
 def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
-    """Make the prompt of every question, of files that are valid, and name those that cannot be
-    played.
+    """Make the prompt of every question in valid files, and name the questions that are unplayable.
 
-    They are problems where they train and `docagent.rollout.unplayable` is `refuse`, or where a
-    file has no others; else they are reported on standard error.
+    They are problems for training if `docagent.rollout.unplayable` is `refuse`, and if a file has
+    no playable question; otherwise they are only reported on standard error.
     """
     limit = int(config.data.max_prompt_length)
     promised = parsed.rollout.prompt_tokens
     if promised is not None and promised > limit:
         yield (
-            f"docagent.rollout.prompt_tokens={promised} is above data.max_prompt_length={limit}: "
-            "environments would fill prompts that the rollout refuses"
+            f"docagent.rollout.prompt_tokens={promised} is larger than "
+            f"data.max_prompt_length={limit}: the rollout would refuse prompts that environments "
+            "make"
         )
         return
     resources = TrajectoryResources(
@@ -122,7 +119,7 @@ def _file_problems(
             for how, names in sorted(found.adapted.items())
         ]
         tell(
-            f"{name}: documents whose prompt was made to fit {limit} tokens:\n  "
+            f"{name}: documents whose prompts were shortened to {limit} tokens:\n  "
             + "\n  ".join(ways)
         )
     if not found.unplayable:
@@ -139,11 +136,11 @@ def _file_problems(
     if number == count:
         yield message
     elif validate:
-        tell(f"{message}\n  they count as wrong and are reported beside the score")
+        tell(f"{message}\n  they count as wrong, and are reported next to the score")
     elif resources.config.rollout.unplayable is UnplayablePolicy.MASK:
         tell(f"{message}\n  their trajectories are masked and counted")
     else:
         yield (
-            f"{message}\n  drop them, or set docagent.rollout.unplayable=mask to train on the "
+            f"{message}\n  remove them, or set docagent.rollout.unplayable=mask to train on the "
             "others"
         )

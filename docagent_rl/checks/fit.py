@@ -1,4 +1,4 @@
-"""For GPUs of a size, the largest run of each system that their memory holds, by the budget."""
+"""Find the largest run of a system that fits on given GPUs according to its budget."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,13 +25,11 @@ POLICY_OFFLOADED, CRITIC_OFFLOADED = (
     for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
 )
 OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
-"""Overlays of LoRA (`+lora=`) by the least memory of the GPUs that each is for, as drivers report
-it.
-"""
+"""LoRA overlays (`+lora=`) by the minimum memory of the GPUs they are for, as drivers report it."""
 RESPONSE = "data.max_response_length"
 CONTEXT = "actor_rollout_ref.rollout.max_model_len"
 SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
-"""Shares of a recipe's response that are tried."""
+"""The shares of a recipe's response length that are tried."""
 
 
 class Training(StrEnum):
@@ -41,29 +39,32 @@ class Training(StrEnum):
     ADAPTER = "LoRA"
 
     def choices(self, gpu_memory: int) -> tuple[tuple[str, ...], ...]:
-        """Return overrides to try on GPUs of so many bytes, the fastest first."""
+        """Return the overrides to try on GPUs with this memory, the fastest first."""
         if self is Training.WHOLE:
             return ((), POLICY_OFFLOADED)
         return tuple((f"+lora={name}",) for size, name in OVERLAYS.items() if size <= gpu_memory)
 
     @property
     def least(self) -> int:
-        """Bytes of a parameter that all GPUs hold together in any case.
+        """The minimum number of bytes per parameter on all GPUs together.
 
-        With an adapter the frozen weights are there twice, in bfloat16, while the server gets it.
+        With an adapter, the frozen weights are in memory twice, in bfloat16, while the server
+        receives the adapter.
         """
         return 4 * FLOAT32 if self is Training.WHOLE else 2 * BFLOAT16
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeCandidate:
-    """A recipe, as far as it has to be known before it is sized."""
+    """What has to be known of a recipe before its budget is computed."""
 
     recipe: str
     parameters: int
-    """Parameters of its policy; 0 if only the hub knows it."""
+    """Parameters of its policy; 0 if its sizes are not known here."""
     critics: tuple[tuple[str, ...], ...]
-    """Overrides of the critics to try: the recipe's, offloaded, and the smallest of the family."""
+    """Overrides for the critics to try: the recipe's, offloaded, and the family's smallest
+    model.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Fit:
 
 
 def candidates(system: str) -> list[RecipeCandidate]:
-    """List the recipes of a system whose model is known here, the largest policy first."""
+    """List the recipes of a system whose models have known sizes, the largest policy first."""
     found = [_candidate(name) for name in recipe_names() if name.startswith(f"{system}_")]
     known = (each for each in found if each.parameters)
     return sorted(known, key=lambda each: (-each.parameters, len(each.recipe), each.recipe))
@@ -92,13 +93,14 @@ def candidates(system: str) -> list[RecipeCandidate]:
 def largest_fit(
     recipes: Sequence[RecipeCandidate], training: Training, cluster: Cluster, gpu_memory: int
 ) -> Fit | None:
-    """Return the first run of recipes, in their order, that GPUs hold, estimates included.
+    """Return the first run of the recipes, in their order, that fits on the GPUs with its
+    estimates.
 
-    `gpu_memory` are the bytes that a GPU's driver reports; 5 % of what programs see of them stay
+    `gpu_memory` is what a GPU's driver reports, in bytes; 5 % of what programs see of it stays
     free.
 
-    Where a critic does not fit beside the policy, the smallest model of the family is tried as
-    critic; where nothing fits at the recipes' lengths, shorter contexts are.
+    If the critic does not fit next to the policy, the family's smallest model is tried as critic;
+    if nothing fits at the recipes' lengths, shorter contexts are tried.
     """
     room = (cluster.nodes or 1) * (cluster.gpus_per_node or 1) * usable(gpu_memory)
     possible = [each for each in recipes if each.parameters * training.least <= room]
@@ -112,9 +114,9 @@ def largest_fit(
 
 
 def fit_page(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> str:
-    """Write the largest runs of systems for GPUs of `gpu_memory` bytes, as Markdown."""
-    gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs of {gib(gpu_memory)} GiB"
-    gpus += f", of which {gib(usable(gpu_memory))} may be filled"
+    """Describe the largest runs of systems on GPUs with `gpu_memory` bytes each, as Markdown."""
+    gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs with {gib(gpu_memory)} GiB"
+    gpus += f", of which {gib(usable(gpu_memory))} can be used"
     head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in Place)} |"
     rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(Place)]
     commands = []
@@ -175,7 +177,7 @@ def _fit(
 
 
 def _shortened(config: DictConfig, share: Fraction) -> dict[str, int]:
-    """Return the keys that leave a share of the response."""
+    """Return the keys that shorten the response to a share of its length."""
     if share == 1:
         return {}
     prompt = int(config.data.max_prompt_length)

@@ -1,7 +1,7 @@
 """The memory of a model's forward and backward pass over a pack of rows, on one GPU.
 
-Pure: sizes in, bytes out. What layers keep is counted by `docagent_rl/models/layers.py`, family by
-family, and held to autograd's own count by tests.
+These are pure functions from sizes to bytes. `docagent_rl/models/layers.py` counts what the layers
+of each family keep, and tests compare that with autograd's own count.
 """
 
 from dataclasses import dataclass
@@ -10,15 +10,17 @@ from fractions import Fraction
 from docagent_rl.models.layers import BFLOAT16, FLOAT32, LayerBytes
 
 FUSED_TOKENS = 512
-"""Positions whose logits verl's fused kernels hold at a time (`FusedLinearForPPO.chunk_size`)."""
+"""Positions whose logits verl's fused kernels compute at a time
+(`FusedLinearForPPO.chunk_size`).
+"""
 CHANNELS = 3
 FRAMES = 2
-"""An image's channels, and its frames: the encoder takes two of a video at a time, and both are the
+"""An image's channels and frames: the encoder takes two video frames at a time, and both are the
 page.
 """
 VISUAL_SHARE = Fraction(3, 5)
-"""Share of a full pack that is visual tokens, where rows show images: chosen, for a pack of rows
-that show all their images between short turns.
+"""The share of visual tokens in a full pack if rows contain images. It was chosen for rows that
+show all their images between short turns.
 """
 
 
@@ -29,41 +31,41 @@ class Tower:
     layers: int
     hidden: int
     block: LayerBytes
-    """Bytes of a layer, for each patch."""
+    """Bytes of a layer per patch."""
     outside: int
-    """Bytes that are kept of a patch outside the layers, which are not computed again."""
+    """Bytes per patch that are kept outside the layers; these parts are not checkpointed."""
     patches: int
-    """Patches of a visual token."""
+    """Patches per visual token."""
     outputs: int = 1
-    """States of a visual token that the language model takes: one, and those of inner layers, if
-    any.
+    """States per visual token that the language model receives: the last one, and those of inner
+    layers if the model uses them.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The sizes of a language model, with its tower: parameters, and widths."""
+    """The sizes of a language model and its vision tower: numbers of parameters, and widths."""
 
     parameters: int
     vision: int
     """Parameters of the vision tower."""
     head: int
-    """Parameters of the output head, 0 where it shares the embeddings'."""
+    """Parameters of the output head; 0 if it is tied to the embeddings."""
     embeddings: int
     """Parameters of the input embeddings."""
     hidden: int
     kv: int
-    """Width of keys, and of values."""
+    """Width of the keys, and of the values."""
     vocabulary: int
     states: tuple[LayerBytes, ...]
-    """Bytes of each layer of the language model, for each token."""
+    """Bytes per token of each layer of the language model."""
     linear_layers: int = 0
-    """Layers of linear attention, which keep a state of fixed size in place of keys and values."""
+    """Layers with linear attention, which have a state of fixed size instead of keys and values."""
     tower: Tower | None = None
 
     @property
     def layers(self) -> int:
-        """Layers of the language model."""
+        """The number of layers of the language model."""
         return len(self.states)
 
     @property
@@ -73,11 +75,11 @@ class Model:
 
 
 def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Return the bytes that a language model's passes over packed tokens take.
+    """Return the bytes that a language model needs for its passes over packed tokens.
 
-    With checkpointing the input of each layer, bfloat16, and all of the largest layer at its
-    busiest moment; otherwise what all layers keep, and what the busiest holds on top. Then the last
-    norm, in float32, and the states before and behind it.
+    With checkpointing: the bfloat16 input of each layer, and the peak of the largest layer.
+    Otherwise: what all layers keep, and the largest additional peak of a layer. In both cases also
+    the last norm, in float32, and the states before and after it.
     """
     last = (3 * BFLOAT16 + FLOAT32) * model.hidden
     if checkpointing:
@@ -88,10 +90,10 @@ def kept_states(model: Model, tokens: int, *, checkpointing: bool) -> int:
 
 
 def waiting_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Return what a trained vision tower keeps of `tokens` visual tokens while the language model
-    works.
+    """Return the bytes that a trained vision tower keeps for `tokens` visual tokens while the
+    language model runs.
 
-    With checkpointing the input of each layer; otherwise all that layers keep.
+    With checkpointing it is the input of each layer, otherwise all that the layers keep.
     """
     tower = model.tower
     if tower is None:
@@ -101,7 +103,7 @@ def waiting_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
 
 
 def busy_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
-    """Return what one layer of a trained tower takes on top, in its own backward pass."""
+    """Return the additional bytes of one layer of a trained tower in its backward pass."""
     tower = model.tower
     if tower is None:
         return 0
@@ -112,8 +114,8 @@ def busy_vision(model: Model, tokens: int, *, checkpointing: bool) -> int:
 def kept_vision(model: Model, tokens: int, states: int, *, checkpointing: bool) -> int:
     """Return the bytes that a trained tower adds to the `states` of the language model.
 
-    Its backward pass begins when the language model's is over and those are freed: what its busiest
-    layer takes counts where it is larger than them.
+    The tower's backward pass begins after the language model's, when those states have been freed:
+    its largest layer only counts as far as it exceeds them.
     """
     busy = busy_vision(model, tokens, checkpointing=checkpointing)
     return waiting_vision(model, tokens, checkpointing=checkpointing) + max(busy - states, 0)
@@ -122,8 +124,8 @@ def kept_vision(model: Model, tokens: int, states: int, *, checkpointing: bool) 
 def frozen_vision(model: Model, tokens: int, states: int) -> int:
     """Return the bytes that a frozen tower adds to the `states` of the language model.
 
-    Its pass is over before layers of the language model keep anything, so that its output alone
-    stays; one layer's memory counts where it is larger than all that.
+    Its pass is over before the layers of the language model keep anything, so that only its output
+    remains; the memory of one layer counts if it is larger than output and states together.
     """
     tower = model.tower
     if tower is None:
@@ -133,20 +135,19 @@ def frozen_vision(model: Model, tokens: int, states: int) -> int:
 
 
 def packed_images(row: int, tokens: int) -> int:
-    """Return the visual tokens that a pack of `tokens` tokens may hold, where a row shows `row` at
-    most.
+    """Return the visual tokens in a pack of `tokens` tokens if a row has at most `row` of them.
 
-    A pack holds one row with all its images, or several short rows that are mostly images.
+    A pack contains one row with all its images, or several short rows that are mostly images.
     """
     return max(min(row, tokens), int(VISUAL_SHARE * tokens)) if row else 0
 
 
 def logits(model: Model, tokens: int, *, fused: bool) -> int:
-    """Estimate logits and what is made of them, with the head's gradient, bytes.
+    """Estimate the bytes of logits, of what is computed from them, and of the head's gradient.
 
-    A logit is held in bfloat16 and five times in float32 where verl fuses the kernels
-    (probabilities, one-hot labels, gradients), for 512 positions at a time; else in bfloat16 with
-    its gradient and twice in float32, for all positions.
+    With verl's fused kernels a logit exists in bfloat16 and five times in float32 (probabilities,
+    one-hot labels, gradients), for 512 positions at a time. Otherwise it exists in bfloat16 with
+    its gradient, and twice in float32, for all positions.
     """
     head = BFLOAT16 * model.vocabulary * model.hidden
     if fused:
@@ -155,13 +156,13 @@ def logits(model: Model, tokens: int, *, fused: bool) -> int:
 
 
 def patches(image_tokens: int, unit: int) -> int:
-    """Return the bytes of a row's images as they travel: a byte a value of one frame.
+    """Return the bytes of a row's images in transfer: one byte per value of one frame.
 
-    A token is a square of `unit` pixels.
+    A token is a square that is `unit` pixels wide.
     """
     return image_tokens * CHANNELS * unit**2
 
 
 def pass_bytes(image_tokens: int, unit: int) -> int:
-    """Return the bytes that a pass makes of them, float32, both frames."""
+    """Return the bytes of a row's images in a pass: float32, both frames."""
     return patches(image_tokens, unit) * FRAMES * FLOAT32

@@ -1,4 +1,6 @@
-"""The checks of a configuration before Ray starts: one clear error, naming the offender."""
+"""The checks of a run before Ray starts, which report one clear error that names the key at
+fault.
+"""
 
 import logging
 import os
@@ -33,14 +35,13 @@ from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftov
 logger = logging.getLogger(__name__)
 
 TITLES_VARIABLE = "SPT_NOENV"
-"""Without it, vLLM's engines write their title over their environment, as Ray's processes do in any
-case.
+"""If this variable is not set, vLLM's engines overwrite their environment with their title, as
+Ray's processes always do.
 """
 NO_MULTIRUN = (
-    "--multirun (-m) is not supported: its runs would share one process and one Ray. Give the "
-    "command once "
-    "for each run, with a trainer.experiment_name of its own: for lr in 1e-6 2e-6; do ... "
-    "actor_rollout_ref.actor.optim.lr=$lr trainer.experiment_name=lr_$lr; done"
+    "--multirun (-m) is not supported, because its runs would share one process and one Ray. Run "
+    "the command once per run, each with its own trainer.experiment_name: for lr in 1e-6 2e-6; do "
+    "... actor_rollout_ref.actor.optim.lr=$lr trainer.experiment_name=lr_$lr; done"
 )
 
 CONFIGURATION = When.RECIPE | When.TRAINING
@@ -84,7 +85,7 @@ CHECKS = (
     ),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
     Check("store, indexes and data files", MACHINE, data.check_files),
-    Check("services", MACHINE, configuration.check_services),  # before what takes longer
+    Check("services", MACHINE, configuration.check_services),  # before the checks that take longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check(
         "model", MACHINE, lambda run: machine.check_model_path(run.config, run.section.workspace)
@@ -98,37 +99,39 @@ CHECKS = (
     Check("questions", MACHINE, data.check_questions),
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
 )
-"""Every check of a run with reinforcement learning, in the order in which they run."""
+"""All checks of a reinforcement learning run, in the order in which they run."""
 
 
 def _tracker_packages(config: DictConfig) -> Iterator[str]:
-    """Look for packages of trackers, unless the trainer may be on another machine of a cluster."""
+    """Check the packages of trackers, unless the trainer may run on another machine of a
+    cluster.
+    """
     return keys.tracker_problems(config, installed=machine.attachment(config) is None)
 
 
 def _way_of_weights(config: DictConfig) -> Iterable[str]:
-    """Look for what sends weights, unless the trainer may be on another machine of a cluster."""
+    """Check the backend that sends weights, unless the trainer may run on another machine."""
     return trainer_modes.backend_problems(config) if machine.attachment(config) is None else ()
 
 
 def _provide(part: str, run: PlannedRun) -> None:
-    """Have a profile's module make the data or the model that a run lacks."""
+    """Let a profile's module create the data or the model that a run lacks."""
     if name := run.section.provision:
         module: Any = import_module(name, f"docagent.provision={name}")
         getattr(module, f"provide_{part}")(run.config, run.section)
 
 
 def check_statically(config: DictConfig) -> DocAgentConfig:
-    """Check what the configuration alone tells, and return its section `docagent`."""
+    """Run the checks that only need the configuration, and return its section `docagent`."""
     return check(config, When.RECIPE)
 
 
 def check(config: DictConfig, when: When = When.TRAINING) -> DocAgentConfig:
-    """Check everything about a composed configuration, and return its section `docagent`.
+    """Run all checks of an occasion on a composed configuration; return its section `docagent`.
 
     Raises:
-        UserError: the problems that the first check which finds any has found.
-        InfrastructureError: a service does not answer.
+        UserError: a check has found problems; later checks are not run.
+        InfrastructureError: a service does not respond.
     """
     configuration.check_keys(config)
     run = PlannedRun.of(config)
@@ -137,31 +140,29 @@ def check(config: DictConfig, when: When = When.TRAINING) -> DocAgentConfig:
 
 
 class Preflight(Callback):
-    """Hydra callback of every recipe: refuses a run that cannot work, or that could not be
-    checked.
-    """
+    """Hydra callback of every recipe: refuses a run that cannot work or could not be checked."""
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Run every check in the driver, before the trainer's main function.
 
-        Hydra calls that function with a copy made right after this: what is changed here reaches
-        the run.
+        Hydra copies the configuration for that function after this callback, so that changes made
+        here reach the run.
         """
         try:
             settle_environment(config)
             settle_reward_file(config)
             machine.check_folders(config)  # before Hydra writes to them
-            machine.hold_run_folder(config)  # before anything of an earlier start is ended
+            machine.hold_run_folder(config)  # before leftovers of an earlier start are ended
             begin_console(config, rl_facts, expectation(config))
-            end_earlier(config)  # before memory is looked at
+            end_earlier(config)  # before memory is checked
             section = check(config)
-            settle_folders(config)  # after a cluster's, on which a relative workspace is refused
+            settle_folders(config)  # after the check that refuses relative paths on a cluster
             settle_resume(config, section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)
             machine.leave_out_own_ray(config)
             _seal_of(config).begin(_configuration(config))
-        except Exception as error:  # whatever it is: a run that was not checked must not start
+        except Exception as error:  # any error: a run that was not checked must not start
             refuse(error, config)
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
@@ -171,9 +172,7 @@ class Preflight(Callback):
             console.begin("Ray")
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Refuse `--multirun`: of a job Hydra tells only after it has copied the job's
-        configuration.
-        """
+        """Refuse `--multirun`: Hydra calls back for a job only after copying its configuration."""
         refuse(UserError(NO_MULTIRUN), config)
 
 
@@ -190,18 +189,20 @@ def _configuration(config: DictConfig) -> list[Path]:
 
 
 def end_earlier(config: DictConfig) -> None:
-    """End what earlier starts of the run, whose drivers were killed, have left on this machine.
+    """End the processes on this machine of earlier starts of the run whose drivers were killed.
 
     Raises:
-        UserError: the driver of one of them still runs.
+        UserError: the driver of an earlier start is still running.
     """
     if ended := end_leftovers(earlier_starts(Path(str(config.docagent.run_dir)))):
-        logger.warning("ended what an earlier start of this run had left: %s", ", ".join(ended))
+        logger.warning("ended processes of an earlier start of this run: %s", ", ".join(ended))
 
 
 def pass_on_environment(config: DictConfig) -> None:
-    """Give every process of the run, on all nodes, its id, the user's modules, whether Ray ran
-    before, and no proxy between a machine and itself.
+    """Set environment variables for all processes of the run, on all nodes.
+
+    They contain the id of this start, the user's modules, whether the run attaches to a running
+    Ray, and exceptions from proxies for connections of a machine to itself.
     """
     variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1", **past_proxies()}
     note_start(Path(str(config.docagent.run_dir)), variables[RUN_VARIABLE])

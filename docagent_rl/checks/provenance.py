@@ -1,19 +1,20 @@
 """The provenance of a recipe's settings: `recipes/provenance/<recipe>.yaml`.
 
-The file has up to six lists and may take over those of another recipe:
+The file has up to six lists, and can inherit those of another recipe:
 
 ```yaml
-like: alden_qwen2_5_vl_7b      # all of its lists; what follows is added, and wins
+like: alden_qwen2_5_vl_7b      # inherit all of its lists; entries below are added, and override
 printed:                       # key: [value in the paper, where it is printed]
   docagent.env.max_turns: [6, Sec. 5.1]
-departs:                       # keys: why the recipe has another value than `printed`
-release:                       # keys: value of the released code, where the paper prints none
-silent:                        # keys: value chosen here, where neither says anything
+departs:                       # keys: why the recipe's value differs from `printed`
+release:                       # keys: value of the released code, if the paper prints none
+silent:                        # keys: value chosen here, if neither paper nor code has one
 released:                      # keys: what else to set with docagent.env.variant=released
 unread:                        # keys: what they reward although no document was read
 ```
 
-Several keys with one text are separated by commas. A value that a recipe cannot hold is a sentence.
+Several keys that share a text are separated by commas. A value that cannot be written as a
+configuration value is a sentence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ FOLDER = "provenance"
 
 
 class ProvenanceSource(StrEnum):
-    """The lists of notes of a provenance file, each with its title where a recipe is shown."""
+    """The lists of notes in a provenance file, each with the title under which it is shown."""
 
     DEPARTS = "departs"
     RELEASE = "release"
@@ -46,16 +47,14 @@ class ProvenanceSource(StrEnum):
 
 
 class Printed(NamedTuple):
-    """A value that a paper prints of a key: in the terms of the configuration, or a sentence; and
-    where.
-    """
+    """A value that a paper prints for a key, as a configuration value or a sentence, and where."""
 
     value: Any
     where: str
 
 
 class Note(NamedTuple):
-    """A text about keys of the configuration, which are given in full."""
+    """A text about configuration keys, which are given in full."""
 
     keys: tuple[str, ...]
     text: str
@@ -70,12 +69,12 @@ class Provenance:
     notes: Mapping[ProvenanceSource, Sequence[Note]] = field(default_factory=dict)
     """The other lists."""
     like: str | None = None
-    """The recipe whose lists it takes over."""
+    """The recipe whose lists it inherits."""
     own: Mapping[ProvenanceSource, Sequence[Note]] = field(default_factory=dict)
-    """The notes without those that it takes over."""
+    """The notes without inherited ones."""
 
     def keys(self, *sources: ProvenanceSource) -> set[str]:
-        """Return the keys of some lists of notes; of all lists without an argument."""
+        """Return the keys in some lists of notes; without an argument, those in all lists."""
         chosen = sources or tuple(ProvenanceSource)
         return {
             key for source in chosen for note in self.notes.get(source, ()) for key in note.keys
@@ -83,16 +82,22 @@ class Provenance:
 
 
 def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] = ()) -> Provenance:
-    """Read the provenance file of a recipe in the folder `root`; it is empty where there is none.
+    """Read the provenance file of a recipe in the folder `root`; a missing file counts as empty.
 
-    `above` are the recipes that take it over.
+    `above` are the recipes that inherit from it.
+
+    Raises:
+        UserError: the file is not valid, or inherits from a missing file or from itself.
     """
     file = root / FOLDER / f"{name}.yaml"
     where = f"recipes/{FOLDER}/{name}.yaml"
     if above and not file.is_file():
-        file = ROOT / FOLDER / f"{name}.yaml"  # a user's recipe may be like one of the package
+        file = ROOT / FOLDER / f"{name}.yaml"  # a user's recipe may inherit from the package's
     if name in above:
-        raise UserError(f"recipes {' -> '.join([*above, name])} take over each other's provenance")
+        raise UserError(
+            f"recipes {' -> '.join([*above, name])} inherit each other's provenance: remove one "
+            "`like`"
+        )
     if not file.is_file():
         if above:
             raise UserError(

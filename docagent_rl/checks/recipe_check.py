@@ -1,4 +1,4 @@
-"""Checks of recipes without running them: all that the configuration alone tells."""
+"""Checks of recipes that only need their configuration."""
 
 import pickle
 from collections.abc import Generator, Sequence
@@ -32,12 +32,12 @@ from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.systems import get_system
 
 PROFILES = {TrainerKind.RL: (None, "cpu"), TrainerKind.SFT: (None, "sft_cpu")}
-"""Each recipe is checked as it is, and with its profile for the CPU (`+profile=`)."""
+"""Each recipe is checked as it is, and with its CPU profile (`+profile=`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeFinding:
-    """The finding about a recipe with a profile (`+profile=`) and an ablation (`+ablations=`)."""
+    """The result for a recipe with a profile (`+profile=`) and an ablation (`+ablations=`)."""
 
     recipe: str
     profile: str | None = None
@@ -46,23 +46,21 @@ class RecipeFinding:
 
     @property
     def overrides(self) -> list[str]:
-        """Additions to the launch command that lead to it; the profile comes last."""
+        """The overrides in the launch command; the profile comes last."""
         chosen = {ABLATIONS: self.ablation, "profile": self.profile}
         return [f"+{group}={name}" for group, name in chosen.items() if name is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The size of a cluster: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as a recipe
-    says.
-    """
+    """The size of a cluster (`trainer.nnodes`, `trainer.n_gpus_per_node`); `None`: the recipe's."""
 
     nodes: int | None = None
     gpus_per_node: int | None = None
 
     @property
     def change(self) -> DictConfig:
-        """The keys to merge over a recipe."""
+        """The keys to merge into a recipe."""
         sizes = {"nnodes": self.nodes, "n_gpus_per_node": self.gpus_per_node}
         return OmegaConf.create(
             {"trainer": {key: size for key, size in sizes.items() if size is not None}}
@@ -78,9 +76,7 @@ def check_recipe(
     ablations: Sequence[str] | None = None,
     cluster: Cluster = AS_WRITTEN,
 ) -> list[RecipeFinding]:
-    """Check one recipe; there is a finding for every combination of profile and ablation (by
-    default all).
-    """
+    """Check one recipe with every combination of profile and ablation; by default all ablations."""
     chosen = ablation_names(name, root) if ablations is None else ablations
     changes = {each: [_load(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
@@ -94,11 +90,10 @@ def check_recipe(
     for profile in PROFILES[kind]:
         top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
-            config = pickle.loads(pickle.dumps(plain))  # sooner than OmegaConf copies
+            config = pickle.loads(pickle.dumps(plain))  # faster than a copy by OmegaConf
             config.merge_with(*change, *top)
-            with suppress(
-                OmegaConfBaseException
-            ):  # once for all checks, which name what leads nowhere
+            # resolve once for all checks; they report interpolations that are broken
+            with suppress(OmegaConfBaseException):
                 OmegaConf.resolve(config)
             values[profile, ablation] = _meaning(config, kind)
             same = ablation and not profile and values[None, ablation] == values[None, None]
@@ -109,11 +104,12 @@ def check_recipe(
 
 
 def _meaning(config: DictConfig, kind: TrainerKind) -> object:
-    """Return the values of a configuration with those of its environment under each variant,
-    defaults too.
+    """Return all values of a configuration, with its environment's values under each variant.
+
+    Two configurations with equal values run in the same way.
     """
     values = OmegaConf.to_container(config)
-    with suppress(UserError, ValidationError):  # which the checks name
+    with suppress(UserError, ValidationError):  # the checks report these errors
         if kind is TrainerKind.RL and isinstance(values, dict):
             section = DocAgentConfig.parse(plain_section(config.docagent))
             system = get_system(section.system)
@@ -129,7 +125,7 @@ def _meaning(config: DictConfig, kind: TrainerKind) -> object:
 def check_overridden(
     name: str, overrides: Sequence[str], root: Traversable = ROOT, cluster: Cluster = AS_WRITTEN
 ) -> RecipeFinding:
-    """Check one recipe as the launch command with these overrides composes it."""
+    """Check one recipe as composed by a launch command with these overrides."""
     try:
         config = composed_recipe(name, overrides, root)
     except UserError as error:
@@ -141,8 +137,8 @@ def check_overridden(
 def with_problem(
     finding: RecipeFinding, config: DictConfig, kind: TrainerKind = TrainerKind.RL
 ) -> RecipeFinding:
-    """Return a finding with the problem of its configuration, if that has one."""
-    # these import verl, which takes seconds
+    """Check a configuration, and return the finding with the problem if there is one."""
+    # imported here because they import verl, which takes seconds
     from docagent_rl.checks.check import refuse_for
     from docagent_rl.checks.preflight import check_statically
     from docagent_rl.checks.sft_check import check_sft_statically, sft_size_problems
@@ -163,20 +159,20 @@ def with_problem(
 def budget_of_recipe(
     name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: int
 ) -> list[BudgetLine]:
-    """List the budget of one recipe, with overrides as on the command line.
+    """Return the budget of one recipe, with overrides as on the command line.
 
-    `gpu_memory` are the bytes that a GPU's driver reports.
+    `gpu_memory` is what a GPU's driver reports, in bytes.
 
     Raises:
-        UserError: Hydra cannot compose it, or its model is not known here.
+        UserError: Hydra cannot compose the recipe, or the sizes of its model are not known.
     """
     config = composed_recipe(name, overrides)
     config.merge_with(cluster.change)
     run = read_run(config, DocAgentConfig.parse(plain_section(config.docagent)))
     if run is None:
         raise UserError(
-            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model "
-            "known here"
+            f"recipe {name}: the sizes of {config.actor_rollout_ref.model.path} are not known: "
+            "download the model, and set actor_rollout_ref.model.path to its folder"
         )
     return budget(run, seen(gpu_memory))
 
@@ -187,7 +183,7 @@ def composed_recipe(
     """Return the configuration that `--config-name` would run, with overrides as on the command
     line.
 
-    `name` may be the path of a recipe's file, too; its folder is then searched first.
+    `name` can also be the path of a recipe file; then its folder is searched first.
 
     Raises:
         UserError: there is no such recipe, or Hydra cannot compose it.
@@ -203,14 +199,14 @@ def composed_recipe(
         if isinstance(error, MissingConfigException) and error.missing_cfg_file == name:
             require_recipes([name], root)
         raise UserError(f"recipe {name}: {error}") from error
-    # ablations may bring keys; unknown ones are found by the check
+    # ablations may add keys; the check reports unknown ones
     OmegaConf.set_struct(config, False)
     return config
 
 
 def filled_recipe(config: DictConfig) -> DictConfig:
-    """Return a composed configuration with every key of its environment, as the variant fills
-    it.
+    """Return a composed configuration with all keys of its environment, filled in by the
+    variant.
     """
     values = OmegaConf.create(plain_section(config))
     name = OmegaConf.select(values, "docagent.system")
@@ -224,9 +220,7 @@ def filled_recipe(config: DictConfig) -> DictConfig:
 
 @contextmanager
 def _search(root: Traversable) -> Generator[list[str]]:
-    """Start Hydra among verl's configurations and the recipes; yield the overrides that it
-    needs.
-    """
+    """Initialise Hydra with verl's configurations and the recipes; yield the overrides it needs."""
     if root is ROOT:
         with initialize_config_module(config_module="verl.trainer.config", version_base=None):
             yield []
@@ -236,11 +230,11 @@ def _search(root: Traversable) -> Generator[list[str]]:
 
 
 def _load(file: Traversable) -> DictConfig:
-    # what Hydra does with a group of the package _global_, without reading verl's files each time
+    # like Hydra for a group of the package _global_, but without reading verl's files each time
     try:
         read = OmegaConf.create(file.read_text(encoding="utf-8"))
     except YAMLError as error:
         raise UserError(f"{file}: {error}") from error
     if not isinstance(read, DictConfig):
-        raise UserError(f"{file}: has to be a mapping")
+        raise UserError(f"{file}: must contain a mapping of keys to values")
     return read

@@ -18,9 +18,9 @@ from docagent_rl.base.errors import UserError
 ROOT = files("docagent_rl") / "recipes"
 """The package's own recipes."""
 BASE = "base"
-"""The recipe without a system, from which those of users start; it is no recipe of a paper."""
+"""The recipe without a system that users' recipes build on; it does not belong to a paper."""
 ABLATIONS = "ablations"
-"""Folder of the ablations, one in it for each system, and their Hydra group:
+"""The folder of the ablations, with one folder per system, and their Hydra group:
 `+ablations=<system>/<name>`.
 """
 NOTES = (
@@ -30,7 +30,7 @@ NOTES = (
     "With docagent.env.variant=released also set:",
     "Rewarded without a document:",
 )
-"""Titles of the notes that end the comment of a recipe, in the order of
+"""Titles of the notes at the end of a recipe's comment, in the order of
 `checks.provenance.ProvenanceSource`.
 """
 _SIDE_REMARK = re.compile(
@@ -40,20 +40,19 @@ _SIDE_REMARK = re.compile(
 )
 """What a list leaves out of the sentence that opens a recipe's comment."""
 _SFT_BASE = "sft_trainer_engine"
-_parsed = cache(
-    partial(yaml.load, Loader=yaml.CSafeLoader)
-)  # the kind is asked for at each composition
+# cached, because every composition asks for the recipe's kind
+_parsed = cache(partial(yaml.load, Loader=yaml.CSafeLoader))
 
 
 class TrainerKind(Enum):
-    """The trainer whose configuration a recipe completes; the value is its module."""
+    """The trainer that a recipe is for; the value is the trainer's module."""
 
     RL = "verl.trainer.main_ppo"
     SFT = "verl.trainer.sft_trainer"
 
 
 def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
-    """Return name and folder of a recipe that is named, or given as the path of its file."""
+    """Return the name and folder of a recipe that is given by name or as the path of its file."""
     if not recipe.endswith(".yaml"):
         return recipe, root
     path = Path(recipe)
@@ -65,7 +64,7 @@ def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
 
 
 def recipe_names(root: Traversable = ROOT, kind: TrainerKind | None = TrainerKind.RL) -> list[str]:
-    """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
+    """Return the sorted names that `--config-name` accepts, of one kind or of any (`None`)."""
     names = [name for name in _yaml_names(root) if name != BASE]
     return [name for name in names if kind is None or recipe_kind(name, root) is kind]
 
@@ -73,27 +72,31 @@ def recipe_names(root: Traversable = ROOT, kind: TrainerKind | None = TrainerKin
 def require_recipes(
     names: Iterable[str], root: Traversable = ROOT, kind: TrainerKind | None = None
 ) -> None:
-    """See that there are recipes of these names, of one kind or of any (`None`), or name the
-    nearest one.
+    """Check that recipes with these names exist, of one kind or of any (`None`).
+
+    Raises:
+        UserError: a recipe does not exist; the message suggests the most similar name.
     """
     known = recipe_names(root, kind)
     for name in names:
         if name not in known and not name.endswith(".yaml"):
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}? Known are " if near else "known are "
+            hint = f"did you mean {near[0]}? " if near else ""
             own = (
-                " (`base` alone has no system: put yours on top of it, in a file)"
+                " (`base` has no system: add yours in a recipe file that builds on it)"
                 if name == "base"
                 else ""
             )
-            raise UserError(f"there is no recipe {name!r}{own}; {hint}{', '.join(known)}")
+            raise UserError(
+                f"there is no recipe {name!r}{own}; {hint}The recipes are {', '.join(known)}"
+            )
 
 
 def recipe_kind(name: str, root: Traversable = ROOT) -> TrainerKind:
-    """Return whose configuration a recipe completes, by what it and those it builds on begin with.
+    """Return which trainer a recipe is for, from its `defaults` and those of the recipes below it.
 
-    A file that cannot be read counts as a recipe of reinforcement learning; its check says what is
-    wrong.
+    A file that cannot be read counts as a recipe for reinforcement learning; its check reports what
+    is wrong.
     """
     name, root = located(name, root)
     seen = set()
@@ -123,7 +126,7 @@ def _read(file: Traversable) -> object:
 
 
 def recipe_summary(name: str, root: Traversable = ROOT) -> str:
-    """Return the comment that opens a recipe, without the launch command in its first line and its
+    """Return a recipe's opening comment without the launch command in its first line and the
     notes.
     """
     lines = _comment(root / f"{name}.yaml")[1:]
@@ -155,9 +158,9 @@ def recipe_line(name: str, root: Traversable = ROOT) -> RecipeLine:
 
 
 def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[str]:
-    """List the names that `+ablations=` takes, of one recipe or all, sorted.
+    """Return the sorted names that `+ablations=` accepts, for one recipe or for all.
 
-    They are `<system>/<name>`, and `<name>` for one outside these folders.
+    They are `<system>/<name>`, or `<name>` for a file outside the systems' folders.
     """
     folder = root / ABLATIONS
     if not folder.is_dir():
@@ -173,7 +176,7 @@ def ablation_names(recipe: str | None = None, root: Traversable = ROOT) -> list[
 
 
 def ablation_summary(name: str, root: Traversable = ROOT) -> str:
-    """Return what an ablation is, in one line: the second of its comment."""
+    """Return an ablation's description, which is the second line of its comment."""
     return "".join(_comment(root / ABLATIONS / f"{name}.yaml")[1:2])
 
 
@@ -187,9 +190,7 @@ def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
 
 
 def ablation_row(name: str, root: Traversable = ROOT) -> str:
-    """Return the paper's row and number, as the line `# paper:` of an ablation gives them, or
-    nothing.
-    """
+    """Return the paper's row and number from an ablation's line `# paper:`, or an empty text."""
     return _field(name, "paper", root)
 
 

@@ -1,4 +1,4 @@
-"""Checks of recipes of supervised fine-tuning by their configuration alone."""
+"""Checks of recipes for supervised fine-tuning that only need their configuration."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ from docagent_rl.training.settings.values import (
 
 _Length = Annotated[Count, Field(ge=2)]
 _FREQUENCY = Count | Literal[-1, "after_each_epoch"]
-"""0 would divide by zero: verl takes the remainder of each step."""
+"""0 is not allowed: verl computes the remainder of each step by it."""
 VALUES: TypesBySection = {
     "data": {
         "train_batch_size": Count,
@@ -66,16 +66,16 @@ VALUES: TypesBySection = {
 
 
 class SftSection(Section):
-    """The section `docagent` of a recipe of supervised fine-tuning."""
+    """The section `docagent` of a recipe for supervised fine-tuning."""
 
     system: str
-    """The system whose trajectories the rows are."""
+    """The system whose trajectories are in the rows."""
     workspace: Path
     run_dir: Path
     store: Path
-    """The documents whose pages the rows show."""
+    """The store of the documents whose pages the rows show."""
     freeze_vision_tower: bool = False
-    """Train neither the encoder of images nor its projector."""
+    """Train neither the image encoder nor its projector."""
     model_family: str = "qwen2_5_vl"
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile trains."""
@@ -84,10 +84,10 @@ class SftSection(Section):
 
 
 def check_sft_statically(config: DictConfig) -> SftSection:
-    """Check what the configuration alone tells, and return its section `docagent`.
+    """Run the checks that only need the configuration, and return its section `docagent`.
 
     Raises:
-        UserError: all problems of keys, values and what the trainer would trip over at once.
+        UserError: keys or values are wrong, or the trainer would fail at once; lists all problems.
     """
     try:
         section = validated(SftSection, plain_section(config.docagent), "docagent")
@@ -105,27 +105,28 @@ def check_sft_statically(config: DictConfig) -> SftSection:
 
 
 def sft_size_problems(config: DictConfig, processes: int) -> list[str]:
-    """List what does not divide, by the number of processes (GPUs) of all nodes; verl would round
-    down.
+    """List sizes that are not divisible as needed; `processes` (GPUs) counts those of all nodes.
+
+    verl would round down.
     """
     shared = config.engine.ulysses_sequence_parallel_size
     ranks, left = divmod(processes, shared)
     if left or not ranks:
         return [
-            f"engine.ulysses_sequence_parallel_size={shared}: does not divide {processes} processes"
+            f"engine.ulysses_sequence_parallel_size={shared}: it must divide the number of "
+            f"processes, {processes}"
         ]
     batch = config.data.train_batch_size
     micro = config.data.micro_batch_size_per_gpu
     if batch % ranks:
         return [
-            f"data.train_batch_size={batch}: is shared by {ranks} processes, of which it is no "
-            "multiple "
-            "(torchrun --nproc-per-node sets how many there are)"
+            f"data.train_batch_size={batch}: it must be a multiple of the {ranks} processes that "
+            "share it (torchrun --nproc-per-node sets their number)"
         ]
     if not config.data.use_dynamic_bsz and batch // ranks % micro:
         rows = batch // ranks
         return [
-            f"data.micro_batch_size_per_gpu={micro}: the {rows} rows of a process are no multiple"
+            f"data.micro_batch_size_per_gpu={micro}: it must divide the {rows} rows per process"
         ]
     return []
 
@@ -134,20 +135,18 @@ def _problems(config: DictConfig) -> Iterator[str]:
     frequency = config.trainer.test_freq
     if config.data.val_files is None and frequency != -1:
         yield (
-            f"trainer.test_freq={frequency}: there is nothing to validate on "
-            "(data.val_files=null); set it "
-            "to -1"
+            f"trainer.test_freq={frequency}: there are no validation data (data.val_files=null); "
+            "set it to -1"
         )
     if config.docagent.freeze_vision_tower:
         yield from frozen_part_problems(SFT_KEY, config.engine.strategy, "model", config)
     yield from precision_problems(config, "engine")
     contents = set(config.checkpoint.save_contents)
     if "hf_model" not in contents:
-        yield "checkpoint.save_contents: without hf_model there is nothing that RL could start from"
+        yield "checkpoint.save_contents: add hf_model, without which RL has no model to start from"
     missing = {"model", "optimizer", "extra"} - contents
     if missing and config.trainer.resume_mode == "auto":
         yield (
-            f"checkpoint.save_contents: without {', '.join(sorted(missing))} no run can go on from "
-            "a "
-            "checkpoint: add them, or set trainer.resume_mode=disable"
+            f"checkpoint.save_contents: no run can resume from a checkpoint without "
+            f"{', '.join(sorted(missing))}: add them, or set trainer.resume_mode=disable"
         )

@@ -187,11 +187,11 @@ def test_the_servers_cache_is_what_its_share_leaves_and_one_trajectory_at_least(
     found = sizes(Place.ROLLOUT, 8 * GIB)
     cache = 4 * GIB - 10_000 - SERVER_WORKSPACE
     assert (
-        found[f"server: cache, {cache // 4_000} of the longest trajectories at 100 tokens"] == cache
+        found[f"server: cache for {cache // 4_000} longest trajectories (100 tokens each)"] == cache
     )
     assert sum(found.values()) == 15_000 + 4 * GIB + CONTEXT
     assert (
-        sizes(Place.ROLLOUT)["server: cache, 0 of the longest trajectories at 100 tokens"] == 4_000
+        sizes(Place.ROLLOUT)["server: cache for 0 longest trajectories (100 tokens each)"] == 4_000
     )
 
 
@@ -368,4 +368,4 @@ def test_a_run_that_would_leave_no_room_is_warned_of(tmp_path, monkeypatch, capl
     assert "GPU, update" not in caplog.text
     with caplog.at_level("WARNING"):
         refuse_for(check_memory(*with_section(DOC, *lora)))
-    assert "GPU, update may be short" in caplog.text
+    assert "GPU, update may run out" in caplog.text

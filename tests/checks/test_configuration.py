@@ -165,8 +165,8 @@ ALONE = "actor_rollout_ref.rollout.n=1"
         (VRAG, "trajectory_grpo", "every advantage would be 0"),
         (VRAG, "turn_grpo", "every advantage would be 0"),
         (MM_DOC, "spo", "every advantage would be 0"),
-        (VRAG, "grpo", "plain rewards for advantages"),
-        (VRAG, "rloo", "plain rewards for advantages"),
+        (VRAG, "grpo", "plain rewards as advantages"),
+        (VRAG, "rloo", "plain rewards as advantages"),
     ],
 )
 def test_one_trajectory_of_a_question_is_no_group(recipe, estimator, outcome):
@@ -177,7 +177,7 @@ def test_one_trajectory_of_a_question_is_no_group(recipe, estimator, outcome):
     ]
     check_statically(composed_recipe(recipe, chosen))
     with pytest.raises(
-        UserError, match=rf"{estimator} compares .*{outcome}: set .*rollout\.n=2 or more"
+        UserError, match=rf"{estimator} compares .*{outcome}: set .*rollout\.n to 2 or more"
     ):
         check_statically(composed_recipe(recipe, [*chosen, ALONE]))
 
@@ -201,7 +201,7 @@ def test_one_trajectory_is_enough_where_none_are_compared(overrides):
 def test_estimators_that_verls_trainers_cannot_serve_are_refused(name):
     chosen = ["+profile=cpu", f"algorithm.adv_estimator={name}", "docagent.advantage.options=null"]
     with pytest.raises(
-        UserError, match=f"{name} cannot run: it reads .*V1 trainers do not compute"
+        UserError, match=f"{name} does not work here: it reads .*V1 trainers do not compute"
     ):
         check_statically(composed_recipe(VRAG, chosen))
 

@@ -74,8 +74,8 @@ def test_validation_keeps_what_cannot_be_played_and_says_so(checked, files, worl
 def test_a_batch_larger_than_the_questions(checked, files):
     three = files(count=3)
     for overrides, message in (
-        ((three,), r"data\.train_batch_size=4 .* 3 questions, of 3 "),
-        (("data.train_max_samples=2",), r" 2 questions, of \d+ .*data\.train_max_samples"),
+        ((three,), r"data\.train_batch_size=4 .* 3 questions .*\(3 in "),
+        (("data.train_max_samples=2",), r" 2 questions .*\(\d+ in .*data\.train_max_samples"),
     ):
         with pytest.raises(UserError, match=message):
             checked(*overrides)

@@ -21,8 +21,8 @@ from docagent_rl.training.hardware import without_flash_attn
     ("driver", "cuda", "advice"),
     [
         (["570.133.20"], "13.0", "CUDA 13.0"),
-        (["570.133.20"], None, "without CUDA"),
-        ("No devices were found", "13.0", "does not reach"),
+        (["570.133.20"], None, "no CUDA"),
+        ("No devices were found", "13.0", "cannot reach the driver"),
     ],
 )
 def test_driver_has_to_fit_the_wheels(driver, cuda, advice):
@@ -92,8 +92,8 @@ def test_gpu_has_to_know_flash_attention(monkeypatch):
 @pytest.mark.parametrize(
     ("cpu", "version", "value", "advice"),
     [
-        (True, None, "on the processor", ""),
-        (False, None, "by torch, a row at a time", f"flash-linear-attention=={DELTA_VERSION}"),
+        (True, None, "on the CPU", ""),
+        (False, None, "torch, row by row", f"flash-linear-attention=={DELTA_VERSION}"),
         (False, DELTA_VERSION, f"flash-linear-attention {DELTA_VERSION}", ""),
     ],
 )

@@ -51,7 +51,7 @@ def test_what_verls_keys_name_is_read_and_not_called(file):
             r"mine\.py, line 1\).*'bonus'",
         ),
         ([f"{KEY}.path=pkg://users.nowhere"], r"path=pkg://users\.nowhere cannot be imported"),
-        (["custom_reward_function.path={}/mine.py"], rf"former section: set {KEY}\.path"),
+        (["custom_reward_function.path={}/mine.py"], rf"old section of verl's: set {KEY}\.path"),
         (["docagent.reward_function.weight=0.5"], r"weight has no effect without a function"),
         ([f"{KEY}.name=mine"], r"name has no effect without a function"),
         (
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_one_message(file, overrides, message):
 
 def test_a_name_of_a_term_of_the_system_is_refused(file):
     file.write_text(GOOD.replace("compute_score", "outcome"))
-    with pytest.raises(UserError, match=r"name=outcome: vrag_rl has a reward term of that name"):
+    with pytest.raises(UserError, match=r"name=outcome: vrag_rl has a reward term of the"):
         checked(f"{KEY}.path={file}", f"{KEY}.name=outcome")
 
 
