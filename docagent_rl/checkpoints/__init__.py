@@ -1,3 +1,1 @@
-"""Checkpoints of a run: what belongs to them, whether they are whole, and which one a run goes on
-from.
-"""
+"""Checkpoints of a run: their files, whether they are intact, and which one a run resumes from."""

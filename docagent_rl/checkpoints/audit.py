@@ -1,4 +1,4 @@
-"""Audits of runs: their checkpoints, and all their other files by the seal of the run."""
+"""Audit runs: verify their checkpoints, and all other files against the seal of the run."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,17 +20,17 @@ from docagent_rl.documents.layout import MARKER
 
 CHECKPOINTS = "checkpoints"
 _INSIDE = tuple(f"{depth}/{name}" for depth in ("*", "*/*") for name in (SEAL, RUN, "rescore.json"))
-"""Files that say of a folder inside of a run that it is one, too."""
+"""Files that mark a folder inside a run as a run of its own."""
 
 
 def has_checkpoints(path: Path) -> bool:
-    """Return whether a folder is a run, its folder of checkpoints, or one of these."""
+    """Return whether a folder is a run with checkpoints, its checkpoint folder, or a checkpoint."""
     root = _root(path)
     return step_of(path) is not None or bool(step_folders(root)) or (root / TRACKER).is_file()
 
 
 def audit_run(path: Path) -> Audit:
-    """Verify a run of any kind with the runs and stores inside of it, or checkpoints alone."""
+    """Verify a run of any kind with the runs and stores inside it, or only checkpoints."""
     path = path.absolute()
     audit = audit_checkpoints(path) if has_checkpoints(path) else Audit("")
     if is_run(path):
@@ -45,7 +45,7 @@ def audit_run(path: Path) -> Audit:
 
 
 def _put_here(path: Path, inner: Iterable[Path]) -> Iterator[str]:
-    """Name checkpoints and evaluations that the seal of the run around them does not know."""
+    """Report checkpoints and evaluations that are not in the seal of the run that contains them."""
     speaking = [folder / MANIFEST for folder in step_folders(_root(path))] + [
         each / RUN for each in inner
     ]
@@ -55,7 +55,7 @@ def _put_here(path: Path, inner: Iterable[Path]) -> Iterator[str]:
             *known.records,
             *known.begun,
         }:
-            yield f"{file.parent} was put here: the seal of the run does not know it"
+            yield f"{file.parent} was added from elsewhere: it is not in the seal of the run"
 
 
 def audit_sealed(root: Path) -> Audit:
@@ -75,8 +75,8 @@ def audit_sealed(root: Path) -> Audit:
 
 
 def audit_checkpoints(path: Path) -> Audit:
-    """Read every file of checkpoints (a run's, a folder's, one) and compare it with its
-    checksum.
+    """Verify the checksums of all files of one checkpoint, or of all checkpoints in a folder or
+    run.
     """
     path = path.absolute()
     folders = step_folders(_root(path)) if step_of(path) is None else [path]
@@ -84,14 +84,16 @@ def audit_checkpoints(path: Path) -> Audit:
     for folder in folders:
         verdict = inspect(folder, CheckpointCheck.FULL)
         if verdict.state is CheckpointState.UNSEALED:
-            audit.unsealed.append(f"{folder} has no manifest, as those of verl alone")
+            audit.unsealed.append(f"{folder} has no manifest, so it was saved without this plugin")
         if verdict.state is CheckpointState.UNFINISHED and is_left_behind(folder):
             audit.notes.append(
-                f"{folder} was removed by the run, and holds only what somebody put there"
+                f"{folder} was removed by the run, and only contains files that were added by hand"
             )
         elif not verdict.usable:
             unfinished = (
-                "not finished, or retired: " if verdict.state is CheckpointState.UNFINISHED else ""
+                "not complete, or being removed: "
+                if verdict.state is CheckpointState.UNFINISHED
+                else ""
             )
             audit.damages.append(Damage(folder, unfinished + verdict.reason))
     if step_of(path) is None:
@@ -100,9 +102,7 @@ def audit_checkpoints(path: Path) -> Audit:
 
 
 def _tracker_damage(root: Path) -> list[Damage]:
-    """Look whether the tracker names a checkpoint that is there: a run would go on from an earlier
-    one.
-    """
+    """Check that the checkpoint in the tracker exists; a run would resume from another one."""
     try:
         step = read_tracker(root)
     except ValueError as error:
@@ -110,9 +110,8 @@ def _tracker_damage(root: Path) -> list[Damage]:
     if step is None or step_folder(root, step).is_dir():
         return []
     problem = (
-        f"names {step_folder(root, step).name}, which is not there: the run would go on "
-        "from "
-        "another"
+        f"names {step_folder(root, step).name}, which does not exist: the run would resume from "
+        "another checkpoint"
     )
     return [Damage(root / TRACKER, problem)]
 

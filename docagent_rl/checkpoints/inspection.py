@@ -1,7 +1,7 @@
-"""Inspect checkpoints: compare them with their manifest, or see what can be seen without one.
+"""Inspect checkpoints: compare them with their manifest, or check what can be checked without one.
 
 verl saves with `torch.save`, whose files are ZIP archives: the table of contents is at the end, so
-that a file that was cut off has none.
+a truncated file has none.
 """
 
 import re
@@ -24,12 +24,12 @@ from docagent_rl.checkpoints.manifest import (
 
 DATA = "data.pt"
 QUEUE = "transfer_queue"
-"""Trajectories under way, of the asynchronous trainer modes."""
+"""Unfinished trajectories of the asynchronous trainer modes."""
 ACTOR = "actor"
 CRITIC = "critic"
 _SHARD = re.compile(r"(actor|critic)/(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
 _READ_WHOLE = 64 * 2**20
-"""Bytes up to which the checksums inside of an archive are verified too."""
+"""Archives up to this many bytes are verified with their own checksums, too."""
 _NAMED = 3
 
 
@@ -37,15 +37,15 @@ class CheckpointState(Enum):
     """The state of a checkpoint."""
 
     WHOLE = "whole"
-    """Everything is as its manifest says."""
+    """It matches its manifest."""
     UNSEALED = "unsealed"
-    """No manifest, and nothing is seen to be wrong: of verl alone."""
+    """It has no manifest, but no visible damage: verl saved it without this plugin."""
     UNFINISHED = "unfinished"
-    """No manifest, and a mark that says so, or parts are missing: verl alone removes some of old
-    ones.
+    """It has no manifest, and is marked as incomplete or lacks parts; verl without this plugin
+    removes parts of old checkpoints.
     """
     DAMAGED = "damaged"
-    """Something is not as the manifest says."""
+    """It does not match its manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +55,22 @@ class Verdict:
     folder: Path
     state: CheckpointState
     problems: tuple[str, ...] = ()
-    """One line each, beginning with the file."""
+    """One line per problem, beginning with the file."""
 
     @property
     def usable(self) -> bool:
-        """True when a run can go on from it."""
+        """True if a run can resume from it."""
         return self.state in (CheckpointState.WHOLE, CheckpointState.UNSEALED)
 
     @property
     def reason(self) -> str:
-        """The problems in one line."""
+        """The first problems in one line."""
         rest = len(self.problems) - _NAMED
         return "; ".join(self.problems[:_NAMED]) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def inspect(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Verdict:
-    """Inspect a checkpoint, which has to hold the models `parts`; the check `off` counts as
+    """Inspect a checkpoint that has to contain the models `parts`; the check `off` acts as
     `sizes`.
     """
     try:
@@ -81,7 +81,9 @@ def inspect(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,
     if manifest is None:
         if (folder / UNFINISHED).exists():
             return Verdict(
-                folder, CheckpointState.UNFINISHED, ("the run ended while it was saved or removed",)
+                folder,
+                CheckpointState.UNFINISHED,
+                ("the run ended while it was saving or removing it",),
             )
         problems = missing_parts(names, parts) + _archive_problems(folder, names)
         return Verdict(
@@ -100,9 +102,9 @@ def _differences(
 ) -> list[str]:
     known = manifest.files
     problems = [f"{name}: is missing" for name in known if name not in set(names)]
-    # verl would load it; anything else that somebody has put there is read by nobody
+    # verl would load an extra shard; nothing reads other files that someone added
     problems += [
-        f"{name}: the manifest does not have it"
+        f"{name}: it is not in the manifest"
         for name in names
         if is_shard(name) and name not in known
     ]
@@ -119,7 +121,7 @@ def _differences(
     except OSError as error:
         return [f"{error.filename}: cannot be read ({error.strerror or error})"]
     wrong = sorted(name for name, record in summed.items() if digests[name] != record.sha256)
-    return [f"{name}: its checksum is that of other bytes" for name in wrong]
+    return [f"{name}: its checksum does not match its content" for name in wrong]
 
 
 def _archive_problems(folder: Path, names: Iterable[str]) -> list[str]:
@@ -130,15 +132,13 @@ def _archive_problems(folder: Path, names: Iterable[str]) -> list[str]:
 
 
 def is_left_behind(folder: Path) -> bool:
-    """Return whether nothing of a checkpoint is in its folder: it was removed, and a user's files
-    stayed.
-    """
+    """Return whether a checkpoint was removed, and its folder only contains files of the user."""
     names = file_names(folder)
     return not ((folder / UNFINISHED).exists() or DATA in names or shards(names))
 
 
 def shards(names: Iterable[str]) -> dict[tuple[str, str, int], set[int]]:
-    """Return the ranks that have files, by part (`actor`, `critic`), kind (`model`, ...) and world
+    """Return the ranks with files, by part (`actor`, `critic`), kind (`model`, ...) and world
     size.
     """
     found: dict[tuple[str, str, int], set[int]] = defaultdict(set)
@@ -149,14 +149,12 @@ def shards(names: Iterable[str]) -> dict[tuple[str, str, int], set[int]]:
 
 
 def is_shard(name: str) -> bool:
-    """Return whether a file is one that a rank of verl's FSDP reads."""
+    """Return whether a file is a shard that a rank of verl's FSDP loads."""
     return _SHARD.fullmatch(name) is not None
 
 
 def world_sizes(names: Iterable[str], part: str) -> set[int]:
-    """Return the numbers of processes for which a part is complete; none where it has another
-    form.
-    """
+    """Return the world sizes for which a part is complete; empty if it is not saved as shards."""
     groups = shards(names)
     sizes = {size for found, _, size in groups if found == part}
     return {
@@ -167,9 +165,7 @@ def world_sizes(names: Iterable[str], part: str) -> set[int]:
 
 
 def missing_parts(names: Iterable[str], parts: Iterable[str] = (ACTOR,)) -> list[str]:
-    """List what a checkpoint of these files lacks, one line each; it has to hold the models
-    `parts`.
-    """
+    """List what is missing from a checkpoint with these files that has to contain `parts`."""
     names = list(names)
     problems = [
         f"{part}/ is missing" for part in parts if not any(n.startswith(f"{part}/") for n in names)
@@ -181,12 +177,12 @@ def missing_parts(names: Iterable[str], parts: Iterable[str] = (ACTOR,)) -> list
                 f"{part}/{kind}_world_size_{size}: the files of rank {listed} are missing"
             )
     if DATA not in names:
-        problems.append(f"{DATA} is missing, which is saved last")
+        problems.append(f"{DATA}, which is saved last, is missing")
     return problems
 
 
 def archive_problem(path: Path) -> str | None:
-    """Return why a file cannot be one that `torch.save` has finished; None where it can."""
+    """Return why a file is not a complete one of `torch.save`; None if it may be."""
     try:
         with zipfile.ZipFile(path) as archive:
             if path.stat().st_size <= _READ_WHOLE and (broken := archive.testzip()):
@@ -194,5 +190,5 @@ def archive_problem(path: Path) -> str | None:
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
     except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, RuntimeError) as error:
-        return f"was cut off or is damaged ({error})"
+        return f"is truncated or damaged ({error})"
     return None

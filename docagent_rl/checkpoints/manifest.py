@@ -1,7 +1,7 @@
-"""Checkpoints on disk: verl's `global_step_<n>/`, our `manifest.json` in each, a tracker of the
-latest.
+"""Checkpoints on disk: verl's `global_step_<n>/`, a `manifest.json` in each, and a tracker file.
 
-The manifest lists the files of a checkpoint, and is written when all of them are saved.
+The manifest lists the files of a checkpoint, and is written after all of them are saved. The
+tracker names the latest checkpoint.
 """
 
 import json
@@ -26,21 +26,21 @@ logger = logging.getLogger(__name__)
 TRACKER = "latest_checkpointed_iteration.txt"
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"
-"""A file that is there while a checkpoint is saved or removed."""
+"""A file that exists while a checkpoint is being saved or removed."""
 _STEP = re.compile(r"global_step_(\d+)")
 _THREADS = 8
 _SAID_FROM = 2**30  # bytes
 
 
 class CheckpointCheck(Enum):
-    """The part of a checkpoint that is compared with its manifest before a run goes on from it."""
+    """How much of a checkpoint is compared with its manifest before a run resumes from it."""
 
     FULL = "full"
     """Every byte, by SHA-256, which is computed when the checkpoint is saved."""
     SIZES = "sizes"
-    """Names and sizes of the files, and whether a file of torch has its end."""
+    """Names and sizes of the files, and whether torch's files are complete."""
     OFF = "off"
-    """Nothing, and no manifest is written: as verl does alone."""
+    """Nothing, and no manifest is written, as in verl without this plugin."""
 
 
 class FileEntry(Section):
@@ -48,7 +48,7 @@ class FileEntry(Section):
 
     bytes: int = Field(ge=0)
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
-    """None where only sizes were to be kept."""
+    """None if only sizes are recorded."""
 
 
 class CheckpointManifest(Section):
@@ -60,12 +60,12 @@ class CheckpointManifest(Section):
 
     @property
     def size(self) -> int:
-        """Bytes in all."""
+        """Total size in bytes."""
         return sum(record.bytes for record in self.files.values())
 
 
 def write_manifest(folder: Path, check: CheckpointCheck) -> CheckpointManifest:
-    """Record the files of a checkpoint's folder, when the last is saved; a `full` check needs
+    """Write the manifest of a checkpoint whose files are all saved; a `full` check needs
     checksums.
     """
     sizes = {name: (folder / name).stat().st_size for name in file_names(folder)}
@@ -78,10 +78,10 @@ def write_manifest(folder: Path, check: CheckpointCheck) -> CheckpointManifest:
 
 
 def read_manifest(folder: Path) -> CheckpointManifest | None:
-    """Read the manifest of a checkpoint; None where it has none.
+    """Read the manifest of a checkpoint; return None if it has none.
 
     Raises:
-        ValueError: it cannot be read, is damaged, or is of another step or run.
+        ValueError: the manifest cannot be read, is damaged, or belongs to another step or run.
     """
     path = folder / MANIFEST
     try:
@@ -98,10 +98,10 @@ def read_manifest(folder: Path) -> CheckpointManifest | None:
         manifest = CheckpointManifest.model_validate(content)
     except ValidationError as error:
         raise ValueError(
-            f"it is no manifest of a checkpoint: {error.errors()[0]['msg']}"
+            f"it is not the manifest of a checkpoint: {error.errors()[0]['msg']}"
         ) from error
     if manifest.step != step_of(folder):
-        raise ValueError(f"it is of step {manifest.step}")
+        raise ValueError(f"it belongs to step {manifest.step}")
     if not is_of_run(path):
         raise ValueError(
             "it is not the one that the run has sealed: the checkpoint is of another run"
@@ -110,7 +110,7 @@ def read_manifest(folder: Path) -> CheckpointManifest | None:
 
 
 def is_of_run(path: Path) -> bool:
-    """Return whether a manifest is the one that the run has sealed, where its seal knows it."""
+    """Return whether a manifest is the one that the run has sealed, or the run has sealed none."""
     root = next(
         (folder for folder in path.absolute().parents[:4] if (folder / SEAL).is_file()), None
     )
@@ -124,11 +124,11 @@ def is_of_run(path: Path) -> bool:
 
 @contextmanager
 def sealing(run_dir: Path, folder: Path) -> Generator[None]:
-    """Have the seal of a run know the checkpoint that the block saves to a folder, and those that
-    it removes.
+    """Record in the run's seal the checkpoint that the block saves to a folder, and those it
+    removes.
 
-    The manifest speaks for all files of a checkpoint, which are not read for it. Checkpoints that
-    lie outside of the run have their manifests alone.
+    Only the manifest is sealed, and it covers all files of the checkpoint, which need not be read
+    again. Checkpoints outside of the run's folder only have their manifests.
     """
     seal = Seal(run_dir.absolute())
     root = folder.parent.absolute()
@@ -146,7 +146,7 @@ def sealing(run_dir: Path, folder: Path) -> Generator[None]:
 
 
 def mark_unfinished(folder: Path) -> None:
-    """Mark a folder, made if need be, as no whole checkpoint until its manifest is written."""
+    """Mark a checkpoint folder as incomplete until its manifest is written; create it if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / UNFINISHED).touch()
     for path in (folder / MANIFEST, *folder.glob(f".{MANIFEST}.*")):
@@ -154,7 +154,7 @@ def mark_unfinished(folder: Path) -> None:
 
 
 def file_names(folder: Path) -> list[str]:
-    """List the files of a checkpoint, by path below its folder, without the manifest and its
+    """List the paths of a checkpoint's files below its folder, without the manifest and its
     copies.
     """
     paths = (path for path in folder.rglob("*") if path.is_file())
@@ -164,15 +164,14 @@ def file_names(folder: Path) -> list[str]:
 
 
 def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """Compute SHA-256 of files, several at a time; `sizes` are their bytes by path below the
-    folder.
+    """Compute the SHA-256 of files in parallel; `sizes` maps their paths below the folder to bytes.
 
     Raises:
         OSError: a file cannot be read.
     """
     if (total := sum(sizes.values())) >= _SAID_FROM:
-        logger.info("reading %.1f GB of %s", total / 1e9, folder)
-    # the largest first, so that no thread is left with one at the end
+        logger.info("computing checksums of %.1f GB in %s", total / 1e9, folder)
+    # the largest files first, so that no thread is left alone with a large one at the end
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
     with ThreadPoolExecutor(_THREADS) as pool:
         return dict(
@@ -181,7 +180,9 @@ def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
 
 
 def step_of(folder: Path) -> int | None:
-    """Return the step of a checkpoint by its folder's name; None where it is no name of one."""
+    """Return the step in the name of a checkpoint's folder; None if it is not a checkpoint's
+    name.
+    """
     found = _STEP.fullmatch(folder.name)
     return int(found[1]) if found else None
 
@@ -192,7 +193,7 @@ def step_folder(root: Path, step: int) -> Path:
 
 
 def step_folders(root: Path) -> list[Path]:
-    """List all folders of checkpoints, the latest step first, whatever is in them."""
+    """List all checkpoint folders, the latest step first, whatever they contain."""
     steps = {
         path: step_of(path) for path in (root.iterdir() if root.is_dir() else ()) if path.is_dir()
     }
@@ -201,10 +202,10 @@ def step_folders(root: Path) -> list[Path]:
 
 
 def read_tracker(root: Path) -> int | None:
-    """Return the step that the tracker names; None where there is no tracker.
+    """Return the step in the tracker; None if there is no tracker.
 
     Raises:
-        ValueError: it cannot be read, or holds no step.
+        ValueError: the tracker cannot be read, or does not contain a step.
     """
     path = root / TRACKER
     try:
@@ -214,10 +215,12 @@ def read_tracker(root: Path) -> int | None:
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror or error})") from error
     if not re.fullmatch(rb"\s*[0-9]{1,18}\s*", data):
-        raise ValueError(f"{path} names no step: {data[:40]!r}" if data else f"{path} is empty")
+        raise ValueError(
+            f"{path} does not contain a step: {data[:40]!r}" if data else f"{path} is empty"
+        )
     return int(data)
 
 
 def write_tracker(root: Path, step: int) -> None:
-    """Name the latest checkpoint; readers see the old one or the new one."""
+    """Write the step of the latest checkpoint to the tracker, atomically."""
     atomic_write(root / TRACKER, str(step))

@@ -1,4 +1,4 @@
-"""Find the checkpoint that a run goes on from, the latest whole one, before Ray starts."""
+"""Find the checkpoint that a run resumes from, the latest intact one, before Ray starts."""
 
 import logging
 from collections.abc import Sequence
@@ -28,37 +28,36 @@ from docagent_rl.checkpoints.manifest import (
 logger = logging.getLogger(__name__)
 
 FROM_SCRATCH = (
-    "set trainer.resume_mode=disable to start from the beginning; each stays until its "
-    "step is saved again"
+    "set trainer.resume_mode=disable to start from the beginning; each of these checkpoints is "
+    "kept until its step is saved again"
 )
 _FSDP = ("fsdp", "fsdp2")
 
 
 @dataclass(frozen=True, slots=True)
 class StartChoice:
-    """The beginning of a run."""
+    """Where a run starts."""
 
     folder: Path | None
-    """The checkpoint; None: there is none to go on from."""
+    """The checkpoint to resume from; None: start from the beginning."""
     notice: str | None = None
-    """A message, if it is not what verl would take by itself."""
+    """A warning for the user, if there is something to say about the choice."""
     by_itself: bool = False
-    """The same one is what verl takes by itself."""
+    """Whether verl would make the same choice."""
 
 
 def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
-    """Verify the checkpoint that a run would go on from; if it is not whole, make the run take
-    another one.
+    """Verify the checkpoint that a run would resume from, and choose another one if it is damaged.
 
-    Nothing on disk is changed. verl itself looks at nothing: a tracker that is gone makes it start
-    from the beginning without a word, one that is garbled or a file that was cut off ends the run
+    Nothing on disk is changed. verl itself verifies nothing: if the tracker is missing, it silently
+    starts from the beginning; if the tracker is garbled or a file is truncated, the run fails
     minutes later.
 
-    `trainer.resume_mode` and `trainer.resume_from_path` are changed where verl would take something
-    else.
+    `trainer.resume_mode` and `trainer.resume_from_path` are changed if verl would choose
+    differently.
 
     Raises:
-        UserError: the named checkpoint is not whole, or none of several is, or the run cannot load
+        UserError: the requested checkpoint is damaged, or all of them are, or the run cannot load
             it.
     """
     trainer = config.trainer
@@ -84,13 +83,13 @@ def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
 def latest_checkpoint(
     root: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)
 ) -> StartChoice:
-    """Choose as `trainer.resume_mode=auto` does: the checkpoint that the tracker names, if it is
-    whole.
+    """Choose as for `trainer.resume_mode=auto`: the checkpoint in the tracker, if it is intact.
 
-    Otherwise the latest whole one before it; where the tracker names none, the latest of all.
+    Otherwise choose the latest intact one before it; without a readable tracker, the latest intact
+    one of all.
 
     Raises:
-        UserError: there are checkpoints, and none is whole.
+        UserError: there are checkpoints, but none is intact.
     """
     folders = step_folders(root)
     complaint = None
@@ -102,15 +101,15 @@ def latest_checkpoint(
     if named is None:
         if complaint is None and not folders:
             return StartChoice(None, by_itself=True)
-        complaint = complaint or f"{root} has checkpoints, but no file that names the latest"
+        complaint = complaint or f"{root} has checkpoints, but no tracker that names the latest"
         return _last_good(folders, complaint, check, parts, begun=False)
     folder = step_folder(root, named)
-    complaint = f"{folder}, the latest checkpoint, is gone"
+    complaint = f"{folder}, the latest checkpoint, does not exist any more"
     if folder.is_dir():
         verdict = inspect(folder, check, parts)
         if verdict.usable:
             return StartChoice(folder, _doubt(verdict), by_itself=True)
-        complaint = f"{folder} is not whole ({verdict.reason})"
+        complaint = f"{folder} is damaged or incomplete ({verdict.reason})"
     earlier = [path for path in folders if (step_of(path) or 0) < named]
     return _last_good(earlier, complaint, check, parts, begun=True)
 
@@ -118,41 +117,40 @@ def latest_checkpoint(
 def named_checkpoint(
     folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)
 ) -> StartChoice:
-    """Choose as `trainer.resume_mode=resume_path` does: this one, or none.
+    """Choose as for `trainer.resume_mode=resume_path`: exactly this checkpoint.
 
     Raises:
-        UserError: it is not whole.
+        UserError: it is damaged, incomplete, or does not exist.
     """
     folder = folder.absolute()
     if step_of(folder) is None:
         raise UserError(
-            f"trainer.resume_from_path={folder}: has to be the path of a folder "
+            f"trainer.resume_from_path={folder}: it must be the path of a folder "
             "global_step_<number>"
         )
-    problem = "no such folder"
+    problem = "there is no such folder"
     if folder.is_dir():
         verdict = inspect(folder, check, parts)
         if verdict.usable:
             return StartChoice(folder, _doubt(verdict))
-        problem = f"the checkpoint is not whole: {verdict.reason}"
+        problem = f"the checkpoint is damaged or incomplete: {verdict.reason}"
     raise UserError(
-        f"trainer.resume_from_path={folder}: {problem}; trainer.resume_mode=auto finds the last "
-        "whole one"
+        f"trainer.resume_from_path={folder}: {problem}; trainer.resume_mode=auto finds the latest "
+        "intact one"
     )
 
 
 def check_saving(config: DictConfig) -> None:
-    """Refuse `async_save` with FSDP, which saves at once all the same.
+    """Refuse `async_save` with FSDP, which saves synchronously anyway.
 
     Raises:
-        UserError: it is on: verl would never name a checkpoint as the latest.
+        UserError: it is on, and verl would never write the tracker.
     """
     section = config.actor_rollout_ref.actor
     if section.strategy in _FSDP and OmegaConf.select(section, "checkpoint.async_save"):
         raise UserError(
-            "actor_rollout_ref.actor.checkpoint.async_save=true: verl saves asynchronously with "
-            "Megatron "
-            "only, and the run could not go on from any checkpoint: set it to false"
+            "actor_rollout_ref.actor.checkpoint.async_save=true: verl only saves asynchronously "
+            "with Megatron, and the run could not resume from any checkpoint: set it to false"
         )
 
 
@@ -164,9 +162,9 @@ def _last_good(
     *,
     begun: bool,
 ) -> StartChoice:
-    """Choose the first whole one of the folders, the latest first, in the place of verl's choice.
+    """Choose the first intact one of the folders, the latest first, instead of verl's choice.
 
-    With `begun`, a checkpoint was whole once, so that a fresh start would lose something.
+    `begun` says that a checkpoint was completed before, so that a fresh start would lose progress.
     """
     bad: list[Verdict] = []
     for folder in folders:
@@ -174,17 +172,17 @@ def _last_good(
         if verdict.usable:
             doubt = f" ({doubt})" if (doubt := _doubt(verdict)) else ""
             return StartChoice(
-                folder, f"{complaint}: the run goes on from {folder}, the last whole one{doubt}"
+                folder, f"{complaint}: the run resumes from {folder}, the last intact one{doubt}"
             )
         bad.append(verdict)
     if begun or any(verdict.state is CheckpointState.DAMAGED for verdict in bad):
         listed = "".join(f"\n  {verdict.folder.name}: {verdict.reason}" for verdict in bad)
         raise UserError(
-            f"{complaint}, and no other checkpoint is whole: put one back, or "
+            f"{complaint}, and no other checkpoint is intact: restore one, or "
             f"{FROM_SCRATCH}{listed}"
         )
     if bad:
-        complaint = f"the run ended while it saved its first checkpoint ({bad[0].folder})"
+        complaint = f"the run ended while it was saving its first checkpoint ({bad[0].folder})"
     return StartChoice(None, f"{complaint}: the run starts from the beginning")
 
 
@@ -192,25 +190,20 @@ def _doubt(verdict: Verdict) -> str | None:
     if verdict.state is not CheckpointState.UNSEALED:
         return None
     return (
-        f"{verdict.folder} has no manifest, as those of verl alone: its files seem whole, but "
-        "damage inside "
-        "of them would go unseen"
+        f"{verdict.folder} has no manifest, so it was saved without this plugin: its files seem "
+        "complete, but damage inside them would go unnoticed"
     )
 
 
 def _parts(config: DictConfig) -> tuple[str, ...]:
-    """Return the models that verl trains: a critic where one is enabled, or where GAE leaves it
-    open.
-    """
+    """Return the models that verl trains; a critic if it is enabled, or by default with GAE."""
     enabled = config.critic.enable
     critic = config.algorithm.adv_estimator == "gae" if enabled is None else enabled
     return (ACTOR, CRITIC) if critic else (ACTOR,)
 
 
 def _check_processes(config: DictConfig, folder: Path, parts: Sequence[str]) -> None:
-    """Refuse shards of other processes than this run has: FSDP loads those of as many as it
-    runs.
-    """
+    """Refuse shards that were saved by a different number of processes, which FSDP cannot load."""
     if config.actor_rollout_ref.actor.strategy not in _FSDP:
         return
     processes = config.trainer.nnodes * config.trainer.n_gpus_per_node
@@ -220,9 +213,8 @@ def _check_processes(config: DictConfig, folder: Path, parts: Sequence[str]) -> 
         if sizes and processes not in sizes:
             saved = " or ".join(map(str, sorted(sizes)))
             raise UserError(
-                f"{folder / part} was saved by {saved} processes, this run has {processes} "
-                "(trainer.nnodes * trainer.n_gpus_per_node), which cannot load it: use as many, or "
-                "trainer.resume_mode=disable with actor_rollout_ref.model.path set to the model "
-                "merged by "
-                "`python -m verl.model_merger`"
+                f"{folder / part} was saved by {saved} processes, but this run has {processes} "
+                "(trainer.nnodes * trainer.n_gpus_per_node) and cannot load it: use the same "
+                "number, or merge the model with `python -m verl.model_merger`, set "
+                "actor_rollout_ref.model.path to it, and set trainer.resume_mode=disable"
             )

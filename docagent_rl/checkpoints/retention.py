@@ -1,7 +1,7 @@
-"""Removes older checkpoints of a run (`trainer.max_actor_ckpt_to_keep`), once a newer one is whole.
+"""Remove old checkpoints of a run (`trainer.max_actor_ckpt_to_keep`) after a newer one is complete.
 
-verl removes the older one when the actor of the newer one is saved: with one to keep, a run that
-ends before the critic, the data and the tracker are saved as well has none.
+verl removes an old checkpoint as soon as the actor of the new one is saved: if only one is kept,
+and the run ends before the critic, the data and the tracker are saved, it has no checkpoint left.
 """
 
 import shutil
@@ -20,10 +20,10 @@ from docagent_rl.checkpoints.manifest import (
 
 
 class Retention:
-    """The checkpoints of a run: those that this process has saved, and those of earlier starts.
+    """The checkpoints of a run, from this process and from earlier starts, and which to keep.
 
     Args:
-        keep: how many to keep, by part of a checkpoint (`actor`, `critic`); None or 0: all.
+        keep: the number to keep for each part of a checkpoint (`actor`, `critic`); None or 0: all.
     """
 
     def __init__(self, keep: Mapping[str, int | None]) -> None:
@@ -32,12 +32,12 @@ class Retention:
         self._best: tuple[float, Path] | None = None
 
     def adopt(self, root: Path, step: int) -> list[Path]:
-        """Count the checkpoints of earlier starts up to `step`, from which the run goes on; return
+        """Register the checkpoints of earlier starts up to `step`, where the run resumes; return
         them.
 
-        A later one is of a history that the run does again: it stays until its step is saved. So
-        does one without a manifest, of verl alone. Whatever an end in the midst of a removal has
-        left goes first.
+        A later checkpoint belongs to steps that the run repeats; it is kept until its step is saved
+        again. One without a manifest, saved without this plugin, is kept as well. What an
+        interrupted removal left behind is removed first.
         """
         folders = [
             folder for folder in reversed(step_folders(root)) if (step_of(folder) or 0) <= step
@@ -56,7 +56,7 @@ class Retention:
         return whole
 
     def make_room(self, folder: Path) -> None:
-        """Retire checkpoints before one is saved to `folder`, but never the last whole one."""
+        """Remove checkpoints before one is saved to `folder`, but never the last complete one."""
         mark_unfinished(folder)
         for saved in self._saved.values():
             saved[:] = [path for path in saved if path != folder]
@@ -64,17 +64,16 @@ class Retention:
             self._retire(part, max(number - 1, 1))
 
     def add(self, folder: Path) -> None:
-        """Count a checkpoint that is whole, and remove what is too many."""
+        """Register a complete checkpoint, and remove those beyond the limit."""
         for saved in self._saved.values():
             saved.append(folder)
         for part, number in self._keep.items():
             self._retire(part, number)
 
     def rate(self, folder: Path, score: float) -> None:
-        """Keep a checkpoint that counts beside the limit while no other has a higher score of
-        validation.
+        """Keep a registered checkpoint in addition to the limit while its validation score is best.
 
-        Of equal ones the later stays.
+        Of equal scores, the later checkpoint is kept.
         """
         known = any(folder in saved for saved in self._saved.values())
         if known and (self._best is None or score >= self._best[0]):
@@ -91,7 +90,9 @@ class Retention:
             self._remove_rest(folder)
 
     def _remove_rest(self, folder: Path) -> None:
-        """Remove what is of no use without the models; a user's own files stay, with the folder."""
+        """Remove what is useless without the models; the user's own files are kept in the
+        folder.
+        """
         if any(folder in others for others in self._saved.values()):
             return
         (folder / DATA).unlink(missing_ok=True)

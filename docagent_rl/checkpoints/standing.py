@@ -1,4 +1,4 @@
-"""Files of a run beside its seal: for `check`, and for whoever reads a run."""
+"""Compare the files of a run with its seal, for `check` and for commands that read a run."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -17,64 +17,61 @@ READ = (
     "run.json", "trajectories.jsonl", "kept.jsonl", "verdicts.jsonl", "funnel.json", "scores.jsonl",
     "probe.json", "probe.md", "rescore.json", "rescore.md", "report.json", "report.md",
 )  # fmt: skip
-"""Files of a run that commands read, by pattern: none of them passes for one of the run without its
-seal.
+"""Patterns of a run's files that commands read; such a file only counts as the run's if it is
+sealed.
 """
 SUPERSEDED = "superseded"
-"""The folder of what a run has done again."""
+"""The folder for results of steps that a run has repeated."""
 RUN = "run.json"
 """The description of a run that is not the trainer's."""
 _OF_FOLDERS = (MANIFEST, TRACKER, RUN)
-"""Files that speak for the folder in which they lie, which may be taken elsewhere as a whole."""
-_RESTORE = "take it from a copy, or leave it out of what you report"
+"""Files that represent their folder, which may be moved elsewhere as a whole."""
+_RESTORE = "restore it from a copy, or do not use it in what you report"
 
 
 class Standing(Enum):
-    """The relation of a file to the seal of its run."""
+    """The status of a file according to the seal of its run."""
 
     WHOLE = "whole"
     """It is as it was written."""
     FOUND = "found"
-    """It is as the start after a kill found it and sealed it."""
+    """It is as a later start found and sealed it, after its writer was killed."""
     UNSEALED = "unsealed"
-    """It was being written when the run ended, or is now."""
+    """It was being written when the run ended, or is being written now."""
     ABSENT = "absent"
-    """A checkpoint or an evaluation that was taken elsewhere as a whole, or removed."""
+    """A checkpoint or an evaluation that was moved elsewhere as a whole, or removed."""
     DAMAGED = "damaged"
-    """It is not as it was written, or not of this run."""
+    """It is not as it was written, or does not belong to this run."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """A file of a run, and what is to be said of it."""
+    """A file of a run, and how it differs from the seal."""
 
     path: Path
     standing: Standing
     problem: str = ""
-    """The difference in words; empty where there is none."""
+    """The difference as the predicate of a sentence; empty if there is none."""
 
     def __str__(self) -> str:
         return f"{self.path} {self.problem}"
 
 
 def root_of(path: Path) -> Path | None:
-    """Return the folder whose seal is there for a file; None where there is none."""
+    """Return the nearest folder above a file that has a seal; None if there is none."""
     absolute = path.absolute()
     return next((folder for folder in absolute.parents[:3] if (folder / SEAL).is_file()), None)
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder is one that a command or the trainer made, by what lies in it."""
-    patterns = [
-        each for each in READ if not each.startswith("hydra/")
-    ]  # Hydra writes that of any program
+    """Return whether a folder is the run of a command or of the trainer, judging by its files."""
+    # hydra/ does not count, as Hydra writes it for any program
+    patterns = [each for each in READ if not each.startswith("hydra/")]
     return (folder / SEAL).exists() or any(next(folder.glob(pattern), None) for pattern in patterns)
 
 
 def file_findings(root: Path) -> Iterator[FileFinding]:
-    """Compare every file of a run with its seal; also those that commands would take for some of
-    its own.
-    """
+    """Compare every file of a run with its seal, and every other file that commands would read."""
     sealed = read_seal_of(root)
     damaged = seal_finding(root, sealed)
     if damaged is not None:
@@ -84,16 +81,17 @@ def file_findings(root: Path) -> Iterator[FileFinding]:
 
 
 def seal_finding(root: Path, sealed: Sealed) -> FileFinding | None:
-    """Return what is to be said of a seal itself; None where it is whole."""
+    """Return what is wrong with a seal itself; None if it is intact."""
     if not (sealed.records or sealed.begun):
         what = "is empty" if sealed.there else "is missing"
-        problem = f"{what}: nothing says whether the files of this run are as they were written"
+        problem = f"{what}, so that nothing shows whether this run's files are as they were written"
     elif sealed.broken:
         problem = (
-            f"was edited, or lines before line {sealed.broken[0]} are missing: take it from a copy"
+            f"was edited, or lines before line {sealed.broken[0]} are missing: restore it from a "
+            "copy"
         )
     elif sealed.torn:
-        problem = "ends within a line: a process was killed as it wrote there, or bytes were added"
+        problem = "ends in the middle of a line: its writer was killed, or bytes were appended"
         return FileFinding(root / SEAL, Standing.UNSEALED, problem)
     else:
         return None
@@ -101,10 +99,9 @@ def seal_finding(root: Path, sealed: Sealed) -> FileFinding | None:
 
 
 def names_of(root: Path, sealed: Sealed) -> list[str]:
-    """Return the paths of files that the seal knows, and of others that commands read, below the
-    folder.
+    """Return the paths below the folder of sealed files, and of other files that commands read.
 
-    Of a seal that is damaged nobody knows which files it does not know any more.
+    If the seal is damaged, only sealed files are returned: others may have been sealed as well.
     """
     known = {*sealed.records, *sealed.begun}
     others = set[str]()
@@ -120,25 +117,25 @@ def finding(root: Path, name: str, sealed: Sealed | None = None) -> FileFinding:
     known = sealed or read_seal_of(root)
     found = _compared(root / name, name, known)
     if found.standing is Standing.DAMAGED and (now := read_seal_of(root)) != known:
-        found = _compared(root / name, name, now)  # the run goes on, and has written it meanwhile
+        found = _compared(root / name, name, now)  # the run is active, and has just written it
     return found
 
 
 def require_whole(paths: Iterable[Path]) -> None:
-    """See that files that are to be read are as they were written; what is not sealed is said in
-    the log.
+    """Check that files are as they were written, before they are read; log a warning for unsealed
+    ones.
 
-    Files of no run are taken as they are.
+    Files that do not belong to a run are not checked.
 
     Raises:
-        UserError: one is damaged, or passes for a file of a run that has not written it.
+        UserError: a file is damaged, or pretends to belong to a run that has not written it.
     """
     seals: dict[Path, Sealed] = {}
     for path in paths:
         root = root_of(path)
         if root is None:
             if any(map(is_run, path.absolute().parents[:2])):
-                logger.warning("%s has no seal (%s), so that damage would go unseen", path, SEAL)
+                logger.warning("%s has no seal (%s), so damage would go unnoticed", path, SEAL)
             continue
         name = path.absolute().relative_to(root).as_posix()
         if root not in seals:
@@ -147,7 +144,7 @@ def require_whole(paths: Iterable[Path]) -> None:
         if found.standing is Standing.DAMAGED and (
             name in read_seal_of(root).records or _is_read(name)
         ):
-            raise UserError(f"{found}; `docagent-rl check {root}` lists all that is damaged")
+            raise UserError(f"{found}; `docagent-rl check {root}` lists all damaged files")
         if found.standing is not Standing.WHOLE:
             logger.warning("%s", found)
 
@@ -155,13 +152,13 @@ def require_whole(paths: Iterable[Path]) -> None:
 def _compared(path: Path, name: str, sealed: Sealed) -> FileFinding:
     record = sealed.records.get(name)
     problem = (
-        "is not of this run, whose seal does not know it"
+        "does not belong to this run: it is not in the run's seal"
         if record is None
         else seal_difference(path, record)
     )
     if record is not None and not problem:
         if record.state is FileState.FOUND:
-            said = "was sealed by a later start as it was found: the one that wrote it was killed"
+            said = "was sealed as found by a later start, because its writer was killed"
             return FileFinding(path, Standing.FOUND, said)
         tail = record.state is FileState.GROWING and path.stat().st_size > record.bytes
         if not tail:
@@ -170,12 +167,12 @@ def _compared(path: Path, name: str, sealed: Sealed) -> FileFinding:
             path, Standing.UNSEALED, f"is not sealed beyond its first {record.bytes} bytes"
         )
     if name in sealed.begun:
-        said = "was being written when the run ended, or is now: it is not sealed"
+        said = "is not sealed: it was being written when the run ended, or is being written now"
         return FileFinding(path, Standing.UNSEALED, said)
     movable = path.name in _OF_FOLDERS or name.startswith(f"{SUPERSEDED}/")
     if movable and not path.parent.exists():
         return FileFinding(
-            path.parent, Standing.ABSENT, "is not here any more: it was taken elsewhere, or removed"
+            path.parent, Standing.ABSENT, "does not exist any more: it was moved, or removed"
         )
     return FileFinding(path, Standing.DAMAGED, f"{problem}; {_RESTORE}")
 
@@ -188,7 +185,7 @@ def read_seal_of(root: Path) -> Sealed:
     """Read the seal of a run.
 
     Raises:
-        UserError: it cannot be read.
+        UserError: the seal cannot be read.
     """
     try:
         return read_seal(root)

@@ -234,18 +234,18 @@ def test_what_a_kill_left_is_said_and_is_no_damage(run):
     Seal(run).begin([file])  # as a process that is killed before it seals what it writes
     file.write_text("{}")
     told = check(run)
-    assert f"{file} was being written when the run ended" in told
+    assert f"{file} is not sealed: it was being written when the run ended" in told
     assert "all intact" not in told
     assert Seal(run).adopt() == ["metrics/4.json"]
     told = check(run)
-    assert f"{file} was sealed by a later start as it was found" in told
+    assert f"{file} was sealed as found by a later start" in told
 
 
 def test_what_a_user_does_with_a_run_is_no_damage(run, tmp_path):
     saved = run / "checkpoints"
     shutil.move(saved / "global_step_1", tmp_path / "kept")
     told = check(run)
-    assert f"{saved / 'global_step_1'} is not here any more" in told
+    assert f"{saved / 'global_step_1'} does not exist any more" in told
     shutil.move(tmp_path / "kept", saved / "global_step_1")
     copied = shutil.copytree(run, tmp_path / "elsewhere" / "copy")
     for other in (

@@ -208,6 +208,6 @@ def test_what_is_not_as_it_was_written_is_not_rescored(world, tmp_path):
     for name in ("trajectories/2.jsonl", "hydra/config.yaml"):
         whole = (run / name).read_bytes()
         (run / name).write_bytes(whole.replace(b"1", b"3", 1))
-        with pytest.raises(UserError, match=rf"{name} does not contain the bytes.*docagent-rl check"):
+        with pytest.raises(UserError, match=rf"{name} does not contain.*docagent-rl check"):
             rescored(run, tmp_path / "out")
         (run / name).write_bytes(whole)

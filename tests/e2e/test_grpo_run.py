@@ -48,7 +48,7 @@ def test_it_resumes_from_the_last_whole_checkpoint(run):
         run.run_dir / "checkpoints",
     )
     assert "Training from scratch" in (run.folder / "first.txt").read_text(errors="replace")
-    assert f"is empty: the run goes on from {checkpoints}/global_step_1, the last whole one" in log
+    assert f"is empty: the run resumes from {checkpoints}/global_step_1, the last intact one" in log
     assert f"Resuming from {checkpoints}/global_step_1, setting global step to 1" in log
     assert not (checkpoints / f"global_step_{STEPS + 1}").exists()
     for step in range(1, STEPS + 1):
