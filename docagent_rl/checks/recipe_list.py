@@ -81,14 +81,14 @@ def require_recipes(
     for name in names:
         if name not in known and not name.endswith(".yaml"):
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            hint = f"did you mean {near[0]}? The" if near else "the"
             own = (
                 " (`base` has no system: add yours in a recipe file that builds on it)"
                 if name == "base"
                 else ""
             )
             raise UserError(
-                f"there is no recipe {name!r}{own}; {hint}The recipes are {', '.join(known)}"
+                f"there is no recipe {name!r}{own}; {hint} recipes are {', '.join(known)}"
             )
 
 

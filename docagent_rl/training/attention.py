@@ -1,10 +1,10 @@
-"""Functions of flash-attn 2, computed by torch: attention over packed rows, and log-probs of
+"""flash-attn 2's functions, implemented with torch: attention over packed rows, and log-probs of
 labels.
 
-`torch.nn.attention.varlen` (torch 2.11) holds the same kernels: bf16 and fp16, heads of keys that
-divide the heads of queries, head sizes up to 256 in steps of 8, forward and backward, compute
-capability 8.0 or later. Dropout, soft capping, biases, sinks and paged keys it has not; they are
-refused here, never left out. On processors the rows of a pack are attended one by one.
+`torch.nn.attention.varlen` (torch 2.11) has the same kernels: bf16 and fp16, numbers of key heads
+that divide the number of query heads, head sizes up to 256 in steps of 8, forward and backward, for
+compute capability 8.0 or later. It has no dropout, soft capping, biases, sinks or paged keys; these
+are refused here, never ignored. On a CPU the rows of a pack are processed one by one.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ from torch.nn import functional
 from docagent_rl.base.errors import UserError
 
 BLOCK_ENTRIES = 2**24
-"""Logits that are looked at together: 64 MiB in float32."""
+"""Logits that are processed together: 64 MiB in float32."""
 KERNEL_DTYPES = (torch.bfloat16, torch.float16)
 LARGEST_HEAD = 256
 HEAD_STEP = 8
 NO_LIMIT = -1
-"""All keys on that side of a window."""
+"""A window side without a limit: all keys on that side are visible."""
 
 
 def flash_attn_varlen_func(
@@ -43,19 +43,19 @@ def flash_attn_varlen_func(
     block_table: Tensor | None = None,
     s_aux: Tensor | None = None,
 ) -> Tensor:
-    """Attend within each row of a pack; the signature is flash-attn's.
+    """Compute attention within each row of a pack; the signature is flash-attn's.
 
-    `q` is (total q, heads, d), `k` and `v` are (total k, heads of keys, d); `cu_seqlens_q` and
-    `cu_seqlens_k` (rows + 1,) say where each row begins, and the end. Scores are scaled by d **
-    -0.5 unless `softmax_scale` is given. `window_size` are keys seen to the left and to the right,
-    -1 for all; with `causal` the last query is level with the last key. `deterministic` adds up the
-    backward pass in a fixed order. The other arguments have to be off.
+    `q` is (total q, heads, d), `k` and `v` are (total k, key heads, d). `cu_seqlens_q` and
+    `cu_seqlens_k` (rows + 1,) are the offsets at which rows begin, and the total. Scores are scaled
+    by d ** -0.5 unless `softmax_scale` is given. `window_size` is the number of visible keys to the
+    left and to the right, -1 for all; with `causal` the last query is aligned with the last key.
+    `deterministic` makes the backward pass sum in a fixed order. The other arguments must be off.
 
     Returns:
         (total q, heads, d).
 
     Raises:
-        UserError: for what torch's kernels do not compute.
+        UserError: torch's kernels do not support the request.
     """
     _refuse(
         dropout=dropout_p,
@@ -75,13 +75,13 @@ def flash_attn_varlen_func(
     _validate(q, size)
     scale = size**-0.5 if softmax_scale is None else softmax_scale
     missing = -size % HEAD_STEP
-    if missing:  # entries of 0 change no score
+    if missing:  # padding with zeros does not change the scores
         q, k, v = (functional.pad(tensor, (0, missing)) for tensor in (q, k, v))
     q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
     cu_q, cu_k = (cu.to(torch.int32).contiguous() for cu in (cu_seqlens_q, cu_seqlens_k))
     longest = int(max_seqlen_q), int(max_seqlen_k)
     out = varlen_attn(q, k, v, cu_q, cu_k, *longest, scale=scale, window_size=window)
-    assert isinstance(out, Tensor)  # a pair where `return_aux` is given
+    assert isinstance(out, Tensor)  # it is only a pair with `return_aux`
     if deterministic:
         make_backward_deterministic(out)
     return out[..., :size] if missing else out
@@ -96,9 +96,9 @@ def flash_attn_func(
     causal: bool = False,
     **others: Any,
 ) -> Tensor:
-    """Attend within rows of one length; other arguments as in `flash_attn_varlen_func`.
+    """Compute attention within rows of equal length; see `flash_attn_varlen_func` for arguments.
 
-    `q` is (rows, queries, heads, d), `k` and `v` are (rows, keys, heads of keys, d); returns the
+    `q` is (rows, queries, heads, d), `k` and `v` are (rows, keys, key heads, d); the result has the
     shape of `q`.
     """
     queries = q.shape[1]
@@ -121,11 +121,11 @@ def flash_attn_func(
 
 
 def make_backward_deterministic(out: Tensor) -> None:
-    """Have the node that made `out` run its backward pass under
+    """Run the backward pass of the node that computed `out` with
     `torch.use_deterministic_algorithms`.
 
-    torch's kernels know no argument for it: they look at the global switch, and take `warn_only`,
-    which verl sets, for no. The switch is put back right after the node.
+    torch's kernels have no argument for this: they check the global switch, and treat `warn_only`,
+    which verl sets, as off. The switch is restored right after the node.
     """
     node = out.grad_fn
     if node is None:
@@ -148,15 +148,14 @@ def make_backward_deterministic(out: Tensor) -> None:
 def _validate(q: Tensor, size: int) -> None:
     if q.dtype not in KERNEL_DTYPES:
         raise UserError(
-            f"flash_attention_2 on {q.device.type} computes in bfloat16 or float16, not in "
-            f"{q.dtype}: set "
-            "mixed_precision.param_dtype=bf16 of the engine, or attn_implementation=sdpa and "
-            "use_remove_padding=False of the model"
+            f"flash_attention_2 on {q.device.type} supports bfloat16 and float16, but not "
+            f"{q.dtype}: set mixed_precision.param_dtype=bf16 for the engine, or "
+            "attn_implementation=sdpa and use_remove_padding=False for the model"
         )
     if size > LARGEST_HEAD:
         raise UserError(
-            f"flash_attention_2 takes heads of up to {LARGEST_HEAD}, this model has {size}: set "
-            "attn_implementation=sdpa and use_remove_padding=False"
+            f"flash_attention_2 supports head sizes up to {LARGEST_HEAD}, but this model's is "
+            f"{size}: set attn_implementation=sdpa and use_remove_padding=False"
         )
 
 
@@ -169,9 +168,9 @@ def _refuse(**options: object) -> None:
     asked = [name for name, value in options.items() if value is not None and name not in off]
     if asked:
         raise UserError(
-            f"torch.nn.attention.varlen has no {', '.join(asked)}: set it to 0 in the model's "
-            "configuration "
-            "(override_config), or install flash-attn (docagent-rl doctor says which build)"
+            f"torch.nn.attention.varlen does not support {', '.join(asked)}: set it to 0 in the "
+            "model's configuration (override_config), or install flash-attn (docagent-rl doctor "
+            "says which build)"
         )
 
 
@@ -184,12 +183,12 @@ def plain_varlen_attn(
     scale: float | None = None,
     window: tuple[int, int] = (NO_LIMIT, NO_LIMIT),
 ) -> Tensor:
-    """Attend within each row of a pack, as `torch.nn.attention.varlen.varlen_attn` does on a GPU.
+    """Compute on any device what `torch.nn.attention.varlen.varlen_attn` computes on a GPU.
 
-    Shapes are those of `flash_attn_varlen_func`; a head of keys serves `heads // heads of keys`
-    neighbouring query heads. Query i of a row with q queries and k keys sees the keys from i + k -
-    q - left to i + k - q + right, all of a side at -1: the window (-1, 0) is causal. A query that
-    sees no key gets zeros.
+    Shapes are those of `flash_attn_varlen_func`; each key head serves `heads // key heads`
+    neighbouring query heads. Query i of a row with q queries and k keys sees the keys from
+    i + k - q - left to i + k - q + right, and all keys on a side with -1: the window (-1, 0) is
+    causal. A query that sees no key gets zeros.
     """
     groups = query.shape[1] // key.shape[1]
     key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
@@ -212,9 +211,8 @@ def _row(
     else:
         seen = _band(query.shape[0], key.shape[0], window, query.device)
         blind = ~seen.any(dim=1)
-        mask = (
-            seen | blind[:, None]
-        )  # softmax over nothing is not a number; these are zeroed afterwards
+        # softmax over no keys is NaN, so these queries see all keys and are zeroed afterwards
+        mask = seen | blind[:, None]
         out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
         out = out.masked_fill(blind[:, None], 0.0)
     return out.squeeze(0).transpose(0, 1)
@@ -235,13 +233,13 @@ def _band(queries: int, keys: int, window: tuple[int, int], device: torch.device
 def log_probs_of_labels(logits: Tensor, labels: Tensor, inplace_backward: bool = True) -> Tensor:
     """Return log softmax(logits)[labels], (...) in float32 (float64 for float64).
 
-    Stands in for flash-attn's cross entropy, with its numbers and its memory: beside the logits,
-    which are kept for the backward pass, it holds a block and one number a position.
+    This replaces flash-attn's cross entropy, with the same results and memory: in addition to the
+    logits, which are saved for the backward pass, it needs one block and one number per position.
 
-    `logits` are (..., v) of any floating type, `labels` (...) from 0 to v - 1. With
-    `inplace_backward` the backward pass writes the gradient into the logits, which are needed for
-    nothing else then: another function that kept them fails in its own backward pass. Leaves own
-    their values and are left alone.
+    `logits` are (..., v) of any floating-point type, `labels` (...) from 0 to v - 1. With
+    `inplace_backward` the backward pass writes the gradient into the logits, which must then not be
+    needed elsewhere: another function that has saved them fails in its own backward pass. Leaf
+    tensors are never overwritten.
     """
     flat = logits.reshape(-1, logits.shape[-1])
     found = _LogProbs.apply(flat, labels.reshape(-1), inplace_backward and not logits.is_leaf)
@@ -267,7 +265,7 @@ class _LogProbs(torch.autograd.Function):
         (gradient,) = gradients
         result = logits.detach() if ctx.inplace_backward else torch.empty_like(logits)
         for block in _blocks(logits):
-            # d log p(label) / d logits = one at the label - softmax
+            # d log p(label) / d logits = one-hot(label) - softmax
             part = (
                 logits[block].to(normalisers.dtype, copy=True).sub_(normalisers[block, None]).exp_()
             )

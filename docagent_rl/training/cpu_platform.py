@@ -1,6 +1,4 @@
-"""The platform `cpu`: verl's device interface on the processor, with gloo and without an
-accelerator.
-"""
+"""The platform `cpu`: verl's device interface for a CPU, with gloo and without an accelerator."""
 
 import os
 import platform as host
@@ -22,22 +20,20 @@ ENGINE_MODULE = "verl.workers.engine.fsdp.transformer_impl"
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing: operations are synchronous, and there is no cache, partition, peak or
-    profiler.
-    """
+    """Do nothing: a CPU is synchronous, and has no cache, memory fraction, peak or profiler."""
 
 
 def _always(value: Any) -> Any:
-    """Return a method that gives a value, whatever it is asked with."""
+    """Return a method that ignores its arguments and returns a value."""
     return staticmethod(lambda *_, **__: value)
 
 
 class CpuDeviceModule(ModuleType):
-    """A stand-in for `torch.cuda`: the functions that verl calls on `get_torch_device()`.
+    """A replacement for `torch.cuda`: the functions that verl calls on `get_torch_device()`.
 
-    The processor is one device, however many cores it has. Memory is the process's resident set and
-    the host's physical memory, in bytes. Whatever is not defined here comes from `torch.cpu`
-    (streams, events).
+    The CPU is one device, however many cores it has. Memory is the process's resident set and the
+    host's physical memory, in bytes. Whatever is not defined here comes from `torch.cpu` (streams,
+    events).
     """
 
     set_device = synchronize = empty_cache = ipc_collect = staticmethod(_nothing)
@@ -50,9 +46,7 @@ class CpuDeviceModule(ModuleType):
     get_rng_state = staticmethod(lambda device=None: torch.get_rng_state())
 
     def __init__(self) -> None:
-        super().__init__(
-            "docagent_rl.training.cpu_device", "torch.cuda's functions for the processor"
-        )
+        super().__init__("docagent_rl.training.cpu_device", "torch.cuda's functions for the CPU")
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -60,11 +54,11 @@ class CpuDeviceModule(ModuleType):
         return getattr(torch.cpu, name)
 
     def memory_allocated(self, device: object = None) -> int:
-        """Return the resident set of this process in bytes."""
+        """Return the size of this process's resident set in bytes."""
         return psutil.Process().memory_info().rss
 
     def max_memory_allocated(self, device: object = None) -> int:
-        """Return the largest resident set in the life of this process, in bytes."""
+        """Return the largest size of this process's resident set so far, in bytes."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
 
@@ -77,7 +71,7 @@ class CpuDeviceModule(ModuleType):
         return memory.available, memory.total
 
     def get_device_name(self, device: object = None) -> str:
-        """Return the processor's name, or its architecture where the system does not tell."""
+        """Return the CPU's name, or its architecture if the system does not provide a name."""
         return host.processor() or host.machine()
 
     def get_device_properties(self, device: object = None) -> SimpleNamespace:
@@ -90,11 +84,11 @@ class CpuDeviceModule(ModuleType):
 
 
 class PlatformCPU(PlatformBase):
-    """verl on the processor.
+    """verl's platform for a CPU.
 
     Engines are registered for the device `cpu`, not for a vendor. Ray's resource is called `GPU`,
-    because verl's resource pools count GPUs: a run declares as many as it wants workers with
-    `ray_kwargs.ray_init.num_gpus`.
+    because verl's resource pools count GPUs: a run sets `ray_kwargs.ray_init.num_gpus` to the
+    number of workers that it needs.
     """
 
     device_name = vendor_name = CPU_PLATFORM
@@ -109,17 +103,15 @@ class PlatformCPU(PlatformBase):
     communication_backend_name = _always("gloo")
     visible_devices_envvar = _always("CUDA_VISIBLE_DEVICES")
     ray_resource_name = _always("GPU")
-    # Ray is kept from hiding devices
+    # prevents Ray from hiding devices
     ray_noset_envvars = _always(["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"])
-    # verl hands the device to `.to()`, where a number, which it declares, is an accelerator
+    # verl declares an integer, but passes it to `.to()`, where an integer means an accelerator
     current_device = _always(torch.device("cpu"))
-    # weights go to the rollout through shared memory
+    # weights are sent to the rollout through shared memory
     is_ipc_supported = _always(False)
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Return whether auto-detection may choose the processor, once all accelerators have said
-        no.
-        """
+        """Return whether auto-detection may choose the CPU after no accelerator was found."""
         return not has_accelerator_vllm()
 
     def manual_seed(self, seed: int) -> None:
@@ -130,24 +122,23 @@ class PlatformCPU(PlatformBase):
 
     @contextmanager
     def nvtx_range(self, msg: str) -> Generator[None]:
-        """Run the block: there is no profiler to tell."""
+        """Run the block without a profiler range."""
         yield
 
     def rollout_env_vars(self) -> dict[str, str]:
-        """Return what a rollout server's process gets: no compilation, which costs half a minute a
-        start.
+        """Return the environment of rollout servers, which turns compilation off.
 
-        vLLM on CPU compiles some functions even with `enforce_eager`; `TORCHDYNAMO_DISABLE=0` lets
-        it.
+        vLLM on a CPU compiles some functions even with `enforce_eager`, which takes half a minute
+        per start; the user's `TORCHDYNAMO_DISABLE=0` allows it.
         """
         return {"TORCHDYNAMO_DISABLE": os.environ.get("TORCHDYNAMO_DISABLE", "1")}
 
 
 def register_cpu_platform() -> None:
-    """Register the platform and, once verl imports them, the FSDP2 engines for device `cpu`.
+    """Register the platform and, when verl imports them, the FSDP2 engines for the device `cpu`.
 
-    Must run before the first `get_platform()`. Does nothing where verl will use an accelerator or
-    where it has already run.
+    It must be called before the first `get_platform()`. It does nothing if verl will use an
+    accelerator, or if it has been called before.
     """
     if is_cpu_platform() and PlatformRegistry.get(CPU_PLATFORM) is not PlatformCPU:
         PlatformRegistry.register(platform=CPU_PLATFORM)(PlatformCPU)
@@ -165,6 +156,5 @@ def _register_engines(module: ModuleType) -> None:
         EngineRegistry.register(model_type=model_type, backend="fsdp2", device="cpu")(engine)
 
 
-# by an import, so that it also happens when this module is what imports verl, and with it the
-# plugin, first
+# Registration on import also works if this module is the first to import verl and so the plugin.
 register_cpu_platform()

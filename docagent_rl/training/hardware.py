@@ -1,4 +1,4 @@
-"""The platform of this process, and its way of attention over packed rows: flash-attn's or
+"""The platform of this process, and its attention kernels for packed rows: flash-attn's or
 torch's.
 """
 
@@ -11,17 +11,17 @@ from packaging.version import Version
 
 CPU_PLATFORM = "cpu"
 OLDEST_FLASH_ATTN = "2.3.3"
-"""transformers 5.9 takes nothing older (`is_flash_attn_2_available`)."""
+"""transformers 5.9 does not support anything older (`is_flash_attn_2_available`)."""
 
 
 @functools.cache
 def is_cpu_platform() -> bool:
     """Return whether verl's platform in this process is, or will be, `cpu`.
 
-    True if `VERL_PLATFORM=cpu`; or if that variable is unset, no accelerator platform known to verl
-    finds its device on this host, and vLLM is not installed as a build for accelerators. The last
-    condition keeps verl's own choice on the head node of a GPU cluster, which may hold no GPU
-    itself. The answer is computed once per process, by verl's own probes in verl's own order.
+    It is if `VERL_PLATFORM=cpu`; or if that variable is not set, no accelerator platform of verl
+    finds its device on this host, and the installed vLLM is not a build for accelerators. The last
+    condition keeps verl's own choice on the head node of a GPU cluster, which may have no GPU
+    itself. The result is computed once per process, with verl's own probes in verl's own order.
     """
     override = os.environ.get("VERL_PLATFORM", "").strip().lower()
     if override:
@@ -42,7 +42,7 @@ def is_cpu_platform() -> bool:
 
 
 def has_accelerator_vllm() -> bool:
-    """Return whether vLLM is installed as something else than a CPU build (by vLLM's own test)."""
+    """Return whether vLLM is installed and is not a CPU build (by vLLM's own test)."""
     try:
         return "cpu" not in importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:
@@ -54,32 +54,28 @@ TORCH_VARLEN = "torch.nn.attention.varlen"
 
 
 def without_flash_attn() -> bool:
-    """Return whether this process needs what flash-attn would bring, and torch has.
+    """Return whether this process uses torch's kernels in place of flash-attn's.
 
-    flash-attn is taken where verl and transformers would use it. It knows no processor, so that the
-    CPU platform always goes the other way. Imports nothing of transformers and asks no accelerator:
-    patches ask at the start of every process.
+    flash-attn is used if verl and transformers would use it. It does not support CPUs, so the CPU
+    platform always uses torch. This function neither imports transformers nor initialises an
+    accelerator, as patches call it at the start of every process.
     """
     return flash_attn_version() is None or is_cpu_platform()
 
 
 def flash_attn_version() -> str | None:
-    """Return the installed version of flash-attn, or None if there is none that transformers would
-    take.
-    """
+    """Return the installed version of flash-attn, or None if transformers would not use it."""
     if importlib.util.find_spec("flash_attn") is None:
         return None
     try:
         installed = importlib.metadata.version("flash-attn")
-    except (
-        importlib.metadata.PackageNotFoundError
-    ):  # flash-attn 4 has the same package under another name
-        return None
+    except importlib.metadata.PackageNotFoundError:
+        return None  # flash-attn 4 has the same package in a distribution of another name
     return installed if Version(installed) >= Version(OLDEST_FLASH_ATTN) else None
 
 
 def installed_version(package: str) -> str | None:
-    """Return the version of a distribution, or None where it is not installed."""
+    """Return the version of a distribution, or None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:

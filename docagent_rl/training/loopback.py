@@ -1,4 +1,4 @@
-"""A run on one machine listens on loopback, where Ray, verl and vLLM allow it."""
+"""Make a run on one machine listen only on the loopback interface, as far as possible."""
 
 import os
 
@@ -14,25 +14,25 @@ NODES = (
     "reward.reward_model.nnodes",
     "distillation.nnodes",
 )
-"""Every number of nodes that a run can ask for."""
+"""All keys with a number of nodes."""
 VARIABLES = {
     LOOPBACK_VARIABLE: "1",
-    # vLLM asks the routing table instead of Ray
+    # vLLM takes its address from the routing table, not from Ray
     "VLLM_HOST_IP": LOOPBACK,
-    # gloo listens where the machine's name points to
+    # gloo listens on the address that the host name resolves to
     "GLOO_SOCKET_IFNAME": "lo",
 }
-"""Variables of the run's processes; a value that the user has set stays."""
+"""Environment variables of the run's processes; values set by the user take precedence."""
 
 
 def keep_to_loopback(config: DictConfig) -> bool:
-    """Make the Ray that this run starts listen on 127.0.0.1 alone; return whether that was done.
+    """Make the Ray that this run starts listen only on 127.0.0.1; return whether that was done.
 
-    With it goes what asks Ray for an address: verl's servers, its process groups, the transfer
-    queue. Nothing happens with `docagent.loopback=false`, on several nodes, in a Ray that runs
-    already, or when `ray_kwargs.ray_init._node_ip_address` is set. Sockets that stay open to the
-    network are listed in `docs/security.md`. `config` is changed, and the variable that the patch
-    `ray_loopback` reads is set.
+    Everything that gets its address from Ray follows: verl's servers, its process groups and the
+    transfer queue. Nothing is done with `docagent.loopback=false`, on several nodes, if Ray is
+    already running, or if `ray_kwargs.ray_init._node_ip_address` is set. `docs/security.md` lists
+    the sockets that remain open to the network. This function changes `config`, and sets the
+    variable that the patch `ray_loopback` reads.
     """
     settings = OmegaConf.select(config, RAY) or {}
     several = any(int(OmegaConf.select(config, key) or 0) > 1 for key in NODES)
@@ -53,18 +53,18 @@ def keep_to_loopback(config: DictConfig) -> bool:
 
 
 def starts_ray(config: DictConfig) -> bool:
-    """Return whether the run starts its own Ray: it is given none, and none runs on this
+    """Return whether the run starts Ray: no address is given, and none is running on this
     machine.
     """
     from ray._private.services import canonicalize_bootstrap_address
 
     settings = OmegaConf.select(config, RAY) or {}
     try:
-        # the address, RAY_ADDRESS or a Ray that `ray start` left on this machine, in Ray's own
-        # order
+        # the configured address, RAY_ADDRESS, or the file that `ray start` left on this machine, in
+        # Ray's own order
         address = settings.get("address")
         folder = settings.get("_temp_dir")
-        # Ray's own callers give it no address either
+        # Ray's own callers also pass None as the address
         return canonicalize_bootstrap_address(address, folder) is None  # ty: ignore[invalid-argument-type]
-    except (ConnectionError, ValueError):  # ray.init says it better
+    except (ConnectionError, ValueError):  # `ray.init` reports this better
         return False

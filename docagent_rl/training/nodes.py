@@ -1,4 +1,6 @@
-"""A look of every node of a cluster at a run's files and services, before any model is loaded."""
+"""Check on every node of a cluster that the run's files and services are available, before models
+are loaded.
+"""
 
 import asyncio
 import hashlib
@@ -34,46 +36,46 @@ from docagent_rl.watch.processes import end_leftovers, read_start
 logger = logging.getLogger(__name__)
 
 PACKAGES = ("docagent-rl", "verl", "torch", "transformers")
-"""Their versions are the same on all nodes; Ray compares its own and Python's."""
+"""Packages whose versions must be the same on all nodes; Ray itself compares Ray and Python."""
 MODEL = "actor_rollout_ref.model.path"
 CRITIC = "critic.model.path"
 EMBEDDER = "docagent.advantage.embedder.model"
 FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
 ATTACHED_VARIABLE = "DOCAGENT_ATTACHED"
-"""Set where the run did not start its Ray: then a node's environment is not that of the driver."""
+"""Set if the run attached to a running Ray: a node's environment is then not the driver's."""
 LIMIT_S = 300.0
-"""For the answers of all nodes: the first task on a node starts a process, which imports the
-package.
+"""Seconds for the results of all nodes: the first task on a node starts a process, which has to
+import the package.
 """
 _LONGEST = 600
 _DIGITS = 8
-"""Digits of a SHA-256, in messages."""
+"""Digits of a SHA-256 in messages."""
 SAMPLES = 8
-"""Documents, about, whose first page has to be there."""
+"""The approximate number of documents whose first page is looked up."""
 CONFIG = "config.json"
 
 
 def of_store(path: Path) -> str:
-    """Return a fingerprint of a store's documents; pages are looked for in a few of them.
+    """Return a fingerprint of a store's documents, after looking up the pages of a few of them.
 
     Raises:
-        UserError: it is no store, or a page of it is not there.
-        OSError: it cannot be read.
+        UserError: the folder is not a store, or a page is missing.
+        OSError: the store cannot be read.
     """
     layout = StoreLayout(path).require()
     files = sorted(layout.manifests())
     for file in files[:: max(1, len(files) // SAMPLES)]:
         manifest = layout.read_manifest(file)
         if not layout.objects.has(manifest.pages[0].image, ObjectKind.IMAGE):
-            raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
+            raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is missing")
     return of_files(files)
 
 
 def of_folder(path: Path, first: str) -> str:
-    """Return a fingerprint of a folder: its file `first`, and the names and sizes of all that are
-    not hidden.
+    """Return a fingerprint of a folder: the content of its file `first`, and all names and sizes.
 
-    The header of an index holds the checksums of its other files.
+    Hidden files are ignored. For an index, `first` is the header, which contains the checksums of
+    the other files.
     """
     shown = (
         file
@@ -84,7 +86,7 @@ def of_folder(path: Path, first: str) -> str:
 
 
 def of_files(files: Iterable[Path], content: bytes = b"") -> str:
-    """Return the number of files, with a digest of their names and sizes, and of a content."""
+    """Return the number of files, and a digest of their names, their sizes and a content."""
     lines = [f"{file.name} {file.stat().st_size}".encode() for file in files]
     return (
         f"{len(lines)} files, {hashlib.sha256(b'/'.join([content, *lines])).hexdigest()[:_DIGITS]}"
@@ -93,8 +95,8 @@ def of_files(files: Iterable[Path], content: bytes = b"") -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """The problems of one node, and by key and path what has to be the same on all nodes,
-    described.
+    """The problems of one node, and `seen`: descriptions, by key and path, of what must be the same
+    on all nodes.
     """
 
     problems: tuple[str, ...] = ()
@@ -102,10 +104,10 @@ class NodeReport:
 
 
 def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
-    """End what earlier starts of the run have left on this node, and report what is there.
+    """End leftover processes of earlier starts on this node, and report its files and services.
 
-    It takes seconds. `config` has the values that the
-    driver gave it; `embeds`: the estimator reads `docagent.advantage.embedder`.
+    This takes seconds. `config` has been resolved by the driver; `embeds` says whether the
+    estimator uses `docagent.advantage.embedder`.
     """
     parsed = DocAgentConfig.parse(plain_section(config.docagent))
     if start := read_start(parsed.run_dir):
@@ -155,22 +157,20 @@ def _files(
         models.append(EMBEDDER)
     for key in models:
         name = str(OmegaConf.select(config, key) or "")
-        # a name that is no path belongs to a hub, or to a wheel
+        # any other name is that of a model on the hub, or in a wheel
         if name.startswith(("/", "~", ".")):
             yield key, Path(name).expanduser(), partial(of_folder, first=CONFIG)
 
 
 async def _silent(parsed: DocAgentConfig) -> list[str]:
-    """Return what the judge, the roles and search servers do not answer from here, or for want of a
-    key.
-    """
+    """Return why the judge, roles or search servers do not respond to this node, or lack a key."""
     sections = parsed.retrievers()
     http = any(
         each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat("")
     )
     kinds: list[Callable[[], Iterable[Any]]] = [lambda: [make_judge(parsed.judge)]]
     if parsed.roles or http:
-        with suppress(UserError):  # of the store: reported already
+        with suppress(UserError):  # problems of the store are already reported
             store = DocumentStore(parsed.store)
             kinds.append(lambda: make_roles(parsed.roles, store).values())
             kinds += [lambda: search_servers(sections, store).values()] * http
@@ -178,7 +178,7 @@ async def _silent(parsed: DocAgentConfig) -> list[str]:
 
 
 async def _failures(make: Callable[[], Iterable[Any]]) -> list[str]:
-    """Return why services cannot be made, or do not answer."""
+    """Return why services cannot be created, or do not respond."""
     try:
         checks = [each.check() for each in make()]
     except (UserError, InfrastructureError) as error:
@@ -195,14 +195,15 @@ async def _failure(check: Awaitable[None]) -> str | None:
 
 
 def check_nodes(config: DictConfig, *, embeds: bool) -> None:
-    """Let every node look at the run's files and services, at the same time.
+    """Check the run's files and services on all nodes in parallel.
 
-    Nothing is asked where the run started its Ray and has one node: the driver has looked. `config`
-    is without interpolations; `embeds`: the estimator reads `docagent.advantage.embedder`.
+    Nothing is done if the run started Ray and has one node, as the driver has already checked it.
+    `config` has no interpolations; `embeds` says whether the estimator uses
+    `docagent.advantage.embedder`.
 
     Raises:
-        UserError: a node lacks something, does not answer, or sees something else than the others;
-            every problem of every node is in the one message.
+        UserError: a node lacks something, does not respond, or sees something different from the
+            other nodes; the message lists all problems of all nodes.
     """
     nodes = usable_nodes(ray.nodes())
     if len(nodes) < 2 and not os.environ.get(ATTACHED_VARIABLE):
@@ -220,8 +221,9 @@ def check_nodes(config: DictConfig, *, embeds: bool) -> None:
 
 
 def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return ids of nodes of `ray.nodes()` that verl may use, by name; agent loops go to all with a
-    CPU.
+    """Return the ids, by name, of the nodes in `ray.nodes()` that verl may use.
+
+    verl places agent loops on all nodes with a CPU.
     """
     found = sorted(
         (row["NodeManagerAddress"], row["NodeID"])
@@ -232,7 +234,7 @@ def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def problem_message(reports: Mapping[str, NodeReport]) -> str | None:
-    """Return one message about everything that is wrong on any node, or None."""
+    """Return one message about all problems on all nodes, or None."""
     lines = [
         f"{node}: {clean(problem)}"
         for node, report in reports.items()
@@ -248,13 +250,11 @@ def problem_message(reports: Mapping[str, NodeReport]) -> str | None:
             lines.append(f"{name} is not the same everywhere: {'; '.join(parts)}")
     if not lines:
         return None
-    advice = (
-        "Every node has to see the same files under the same paths, and to reach the same services"
-    )
+    advice = "Every node must see the same files under the same paths, and reach the same services"
     if any("environment variable" in line for line in lines):
         advice += "; a node's environment is that of its `ray start`, or of its container"
     return (
-        f"{len(reports)} nodes were asked what they see:\n  "
+        f"the check of {len(reports)} nodes found problems:\n  "
         + "\n  ".join(lines)
         + f"\n  {advice}."
     )
@@ -264,11 +264,9 @@ def _answer(reference: Any) -> NodeReport:
     try:
         return ray.get(reference, timeout=0.1)
     except GetTimeoutError:
-        return NodeReport(
-            (f"it has not answered in {LIMIT_S:g} s: its disks or its network may hang",)
-        )
-    except RayError as error:  # a package that is not installed there, a node that died
+        return NodeReport((f"no result within {LIMIT_S:g} s: its disks or its network may hang",))
+    except RayError as error:  # for example, a package is missing there, or the node died
         lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [
             type(error).__name__
         ]
-        return NodeReport((f"it cannot look: {type(error).__name__}: {lines[-1][:_LONGEST]}",))
+        return NodeReport((f"the check failed: {type(error).__name__}: {lines[-1][:_LONGEST]}",))

@@ -1,4 +1,4 @@
-"""Post-import hooks, and patches of upstream code that apply only to the versions they were written
+"""Post-import hooks, and patches of upstream code that only apply to the versions they are written
 for.
 """
 
@@ -22,13 +22,13 @@ ModuleCallback = Callable[[ModuleType], object]
 
 
 class ProcessKind(enum.StrEnum):
-    """The kinds of process in which patches hold, by the way that they come there.
+    """The kinds of process that patches apply to, by how the patches get there.
 
-    `DRIVER` is what a command starts: the first process of a run, and each of supervised training.
-    `RAY` are Ray's workers that import verl: trainer, agent workers, rollout servers. Both have the
-    plugin by `import verl`. `ENGINE` is the core of a vLLM engine, which imports no verl and has
-    what `vllm_plugin.register_vllm_plugin` installs. `VLLM` are vLLM's workers, whose extension
-    imports verl.
+    `DRIVER` is a process that a command starts: the first process of a run, and each process of
+    supervised training. `RAY` are Ray's workers that import verl: the trainer, agent workers and
+    rollout servers. In both, `import verl` loads the plugin. `ENGINE` is the core of a vLLM engine,
+    which does not import verl; `vllm_plugin.register_vllm_plugin` installs its patches. `VLLM` are
+    vLLM's workers, whose extension imports verl.
     """
 
     DRIVER = "driver"
@@ -38,13 +38,13 @@ class ProcessKind(enum.StrEnum):
 
 
 TRAINING = frozenset({ProcessKind.DRIVER, ProcessKind.RAY})
-"""Processes that train, and that make data for it."""
+"""Processes that train, or produce data for training."""
 SERVING = frozenset({ProcessKind.VLLM})
-"""Processes with the model of a rollout server."""
+"""Processes that run the model of a rollout server."""
 
 
 class PatchState(enum.Enum):
-    """States of a patch in a process."""
+    """The state of a patch in a process."""
 
     APPLIED = "applied"
     WAITING = "waiting for import"
@@ -54,31 +54,31 @@ class PatchState(enum.Enum):
 
 @dataclass(frozen=True)
 class Patch:
-    """One change of upstream code.
+    """A change of upstream code.
 
-    `apply` receives `target_module`, and each of `more_modules`, right after the import of that
-    module, and changes it in place, with `replace`, so that tests can still reach the original. A
-    process imports any of them without the others: what `apply` changes has to be in the module
-    that it receives.
+    `apply` is called with `target_module`, and with each of `more_modules`, right after that module
+    has been imported. It changes the module in place with `replace`, so that tests can still reach
+    the original. A process may import any of these modules without the others, so `apply` may only
+    change what is in the module that it receives.
     """
 
     name: str
     package: str
     """Distribution whose version is checked, such as `verl`."""
     versions: str
-    """The versions the patch was written for, as a PEP 440 specifier set."""
+    """The versions that the patch is written for, as a PEP 440 specifier set."""
     reference: str
-    """Upstream file and function (and issue, where there is one)."""
+    """The upstream file and function (and issue, if there is one)."""
     reason: str
     """One sentence: what goes wrong without the patch."""
     target_module: str
     apply: ModuleCallback
     processes: frozenset[ProcessKind]
-    """Where it has to hold; the doctor looks there."""
+    """The processes that need it, which the doctor checks."""
     more_modules: tuple[str, ...] = ()
     """Further modules that need the same change, such as copies of the target."""
     needed: Callable[[], bool] | None = None
-    """Tells whether this platform and environment have the defect at all; asked once, at
+    """Returns whether this platform and environment have the defect; called once, on
     installation.
     """
 
@@ -90,13 +90,13 @@ class Patch:
 
 @dataclass(frozen=True)
 class PatchStatus:
-    """The state of one patch in this process, for people."""
+    """The state of a patch in this process, with a description."""
 
     name: str
     state: PatchState
     detail: str = ""
     waiting: tuple[str, ...] = ()
-    """The modules that have to be imported yet."""
+    """The modules that have not been imported yet."""
 
 
 _statuses: dict[str, PatchStatus] = {}
@@ -107,19 +107,16 @@ class _Wrapper(Protocol):
 
 
 def replace(owner: object, name: str, replacement: Callable) -> None:
-    """Put `replacement` in the place of `owner.name`, with the original as
-    `replacement.__wrapped__`.
-    """
+    """Replace `owner.name`, and keep the original as `replacement.__wrapped__`."""
     cast("_Wrapper", replacement).__wrapped__ = getattr(owner, name)
     setattr(owner, name, replacement)
 
 
 def install(patches: Iterable[Patch]) -> None:
-    """Apply each patch now, or right after the import of its module; skip and record those that do
-    not fit.
+    """Apply each patch now, or right after its module is imported; record those that do not apply.
 
-    Installing a patch twice does nothing. An exception inside `Patch.apply` is not caught: a run on
-    code that is patched by halves must stop.
+    Installing a patch twice has no effect. An exception in `Patch.apply` is not caught: a run with
+    half-patched code must stop.
     """
     for patch in patches:
         if patch.name in _statuses:
@@ -136,7 +133,7 @@ def install(patches: Iterable[Patch]) -> None:
 
 
 def patch_status() -> list[PatchStatus]:
-    """Return the status of every patch handed to `install` in this process, in that order."""
+    """Return the status of every patch passed to `install` in this process, in that order."""
     return list(_statuses.values())
 
 
@@ -163,30 +160,29 @@ def _obstacle(patch: Patch) -> PatchStatus | None:
     except importlib.metadata.PackageNotFoundError:
         return PatchStatus(patch.name, PatchState.NOT_NEEDED, f"{patch.package} is not installed")
     if not SpecifierSet(patch.versions).contains(Version(installed), prereleases=True):
-        detail = f"written for {patch.package}{patch.versions}, installed is {installed}"
+        detail = f"written for {patch.package}{patch.versions}, but {installed} is installed"
         return PatchStatus(patch.name, PatchState.VERSION_MISMATCH, detail)
     return None
 
 
 def on_import(module_name: str, callback: ModuleCallback) -> None:
-    """Call `callback(module)` once `module_name` has been imported: now, if it already has been.
+    """Call `callback(module)` as soon as `module_name` is imported, or now if it already is.
 
-    Several callbacks for a module run in the order of their registration. An exception of a
+    Several callbacks for a module run in the order of their registration. An exception in a
     callback propagates out of the import statement, which then fails.
 
     Raises:
-        RuntimeError: an import of the module has begun and not ended.
+        RuntimeError: the module is being imported.
     """
     module = sys.modules.get(module_name)
     if module is not None and is_being_executed(module):
         raise RuntimeError(
-            f"cannot hook {module_name}: its import has begun without a hook and has not ended; "
-            "register the "
-            "callback before that import or after it"
+            f"cannot hook {module_name}, because it is being imported: register the callback "
+            "before or after that import"
         )
     register_post_import_hook(callback, module_name)
 
 
 def is_being_executed(module: ModuleType) -> bool:
-    """Return whether a module's import has begun and not ended."""
+    """Return whether a module is being imported."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

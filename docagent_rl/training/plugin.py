@@ -1,8 +1,8 @@
 """Entry point of the group `verl.plugins`: `import verl` loads this module in every process.
 
-Everything is registered when the module of verl that looks it up has been imported, so that a
-process pays for what it uses only. verl logs a failing plugin at DEBUG and goes on without it; here
-a failure ends the process instead, whether it happens now or in a later registration.
+Each thing is registered when the verl module that looks it up has been imported, so that a process
+only loads what it uses. verl logs a failing plugin at DEBUG and continues without it; here a
+failure ends the process instead, whether it happens now or in a later registration.
 """
 
 import logging
@@ -21,7 +21,7 @@ TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_
 
 def register_plugin() -> None:
     """Register platform, patches, agent loop, checkpoint engine, estimators and trainer modes."""
-    # in here, so that a module of ours that cannot be imported ends the process as well
+    # imported here, so that an import error in this package also ends the process
     from docagent_rl.patches import ALL_PATCHES
     from docagent_rl.training import cpu_platform  # noqa: F401  registers on import
     from docagent_rl.training.patching import install, on_import
@@ -35,8 +35,8 @@ def register_plugin() -> None:
 
 
 def _register_agent_loop(module: ModuleType) -> None:
-    # by name, which is all that verl's decorator keeps: the loop's own module may be what imports
-    # verl now
+    # by name, which is all that verl's decorator keeps: the loop's module cannot be imported here,
+    # as it may be the one that is importing verl
     module._agent_loop_registry[AGENT_LOOP] = {"_target_": AGENT_LOOP_CLASS}
 
 
@@ -54,9 +54,9 @@ def _register_checkpoint_engine(module: ModuleType) -> None:
 
 
 class Registry(dict[str, Any]):
-    """A registry of verl's that imports a user's modules before the first look into it.
+    """A verl registry that imports the user's modules on the first lookup.
 
-    No sooner, since they may import verl's trainer, which imports the registry.
+    They cannot be imported earlier, as they may import verl's trainer, which imports the registry.
     """
 
     def __contains__(self, name: object) -> bool:
@@ -72,7 +72,7 @@ class Registry(dict[str, Any]):
         return super().__iter__()
 
     def get(self, name: object, default: Any = None, /) -> Any:
-        """Return the value of a name, as a dictionary does."""
+        """Return the value for a name, like `dict.get`."""
         _import_users_modules()
         return super().get(name, default)
 
@@ -81,7 +81,7 @@ def _import_users_modules() -> None:
     from docagent_rl.base.user_code import import_named_modules, waiting_modules
     from docagent_rl.training.patching import is_being_executed
 
-    if not waiting_modules():  # losses are looked up for every micro-batch
+    if not waiting_modules():  # a fast path: losses are looked up for every micro-batch
         return
     loaded = list(sys.modules.items())
     if any(name.startswith("verl.") and is_being_executed(module) for name, module in loaded):
@@ -105,7 +105,7 @@ def _register_trainer_modes(module: ModuleType) -> None:
 
 try:
     register_plugin()
-except Exception as error:  # verl swallows every Exception of a plugin; SystemExit it lets through
+except Exception as error:  # verl swallows every Exception of a plugin, but not SystemExit
     logger.exception("docagent-rl could not be registered with verl")
     raise SystemExit(
         f"docagent-rl could not be registered with verl: {type(error).__name__}: {error}"

@@ -1,5 +1,5 @@
-"""Lists what verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM
-worker.
+"""List what is registered with verl, and the state of patches: in this process, a Ray worker, and a
+vLLM worker.
 """
 
 import importlib
@@ -29,18 +29,18 @@ class Registered:
     estimators: list[str]
     policy_losses: list[str]
     engines: list[str]
-    """`model type/backend` of the training engines for the active device."""
+    """The training engines for the active device, as `model type/backend`."""
     patches: dict[str, str] = field(default_factory=dict)
-    """State of each patch by name."""
+    """The state of each patch, by name."""
     core_patches: dict[str, str] | None = None
-    """Of a vLLM worker: state of each patch in the core of its engine."""
+    """For a vLLM worker: the state of each patch in the core of its engine."""
 
 
 def registered() -> Registered:
-    """Import verl's modules in this process, which loads the plugin, and list what they hold.
+    """Import verl's modules in this process, which loads the plugin, and list their registries.
 
     Raises:
-        ImportError: if a module of verl, or one that a hook imports, is missing or broken.
+        ImportError: a module of verl, or one that a hook imports, is missing or broken.
     """
     from verl.experimental.agent_loop import agent_loop
     from verl.plugin.platform import PlatformRegistry, get_platform
@@ -51,12 +51,12 @@ def registered() -> Registered:
     from docagent_rl.training.plugin import AGENT_LOOP_CLASS
 
     for status in patch_status():
-        for module in status.waiting:  # imported, so that the status says whether the patch fits
+        for module in status.waiting:  # import it, so that the status says if the patch applies
             try:
                 importlib.import_module(module)
             except ImportError as error:
                 logger.warning("patch %s: %s cannot be imported: %s", status.name, module, error)
-    importlib.import_module(AGENT_LOOP_CLASS.rpartition(".")[0])  # verl knows it by name alone
+    importlib.import_module(AGENT_LOOP_CLASS.rpartition(".")[0])  # verl only has its name
     device = get_platform().device_name
     return Registered(
         platform=device,
@@ -76,10 +76,10 @@ def registered() -> Registered:
 
 
 def prepare_environment() -> None:
-    """Keep libraries quiet and vLLM's cache small, in this process and its children; before any
-    import.
+    """Silence libraries and limit vLLM's cache in this process and its children.
 
-    Standard output belongs to the report. What the user has set stays as it is.
+    Call it before any import. Standard output is reserved for the report. Variables that the user
+    has set are not changed.
     """
     defaults = {
         "VLLM_LOGGING_LEVEL": "ERROR",
@@ -93,22 +93,22 @@ def prepare_environment() -> None:
 
 
 def registered_in_ray_worker() -> Registered:
-    """Start a local Ray, ask one worker, and stop Ray.
+    """Start a local Ray, query one worker, and stop Ray.
 
     Raises:
-        ray.exceptions.RayError: if the worker fails.
-        RuntimeError: if Ray cannot start, or runs in this process already.
+        ray.exceptions.RayError: the worker failed.
+        RuntimeError: Ray cannot start, or is already running in this process.
     """
     import ray
 
     if ray.is_initialized():
-        raise RuntimeError("Ray runs in this process already")
+        raise RuntimeError("Ray is already running in this process")
     try:
-        # no GPUs: a worker then starts on the same footing with and without an accelerator
+        # no GPUs, so that a worker starts in the same way with and without an accelerator
         ray.init(
             address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False
         )
-    except Exception as error:  # of a Ray that does not come up in time it is no type of its own
+    except Exception as error:  # Ray has no exception type for a failed start
         raise RuntimeError(f"Ray did not start: {error}") from error
     try:
         return ray.get(ray.remote(registered).remote())
@@ -117,12 +117,11 @@ def registered_in_ray_worker() -> Registered:
 
 
 def registered_in_vllm_worker(model: Path) -> Registered:
-    """Start a vLLM engine on `model` as verl does, with random weights; ask its worker and its
-    core.
+    """Start a vLLM engine for `model` as verl does, with random weights; query its worker and core.
 
     Raises:
-        RuntimeError: if the engine does not start.
-        ValueError: if vLLM refuses the model.
+        RuntimeError: the engine does not start.
+        ValueError: vLLM refuses the model.
     """
     from verl.plugin.platform import get_platform
 

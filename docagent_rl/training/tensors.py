@@ -1,4 +1,4 @@
-"""Fields of verl's batches by their types, and the rows of its micro-batches, which are nested."""
+"""Typed access to the fields of verl's batches, and to the rows of its nested micro-batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def tensor(data: TensorDict, name: str) -> Tensor:
 
 
 def jagged(data: TensorDict, name: str) -> NestedTensor:
-    """Return a field whose rows have lengths of their own."""
+    """Return a field whose rows have different lengths."""
     return cast("NestedTensor", data[name])
 
 
@@ -31,29 +31,28 @@ def row_lengths(data: TensorDict, name: str) -> Tensor:
 
 
 def count(data: TensorDict, name: str) -> int:
-    """Return a field that is one whole number for all rows."""
+    """Return a field that is a single integer for all rows."""
     return cast("int", data[name])
 
 
 def partition(batch: KVBatchMeta) -> str:
-    """Return the partition of the queue that holds the rows of a batch."""
+    """Return the partition of the queue that contains the rows of a batch."""
     return cast("str", batch.partition_id)
 
 
 ROLLOUT_MASK = "rollout_mask"
-"""Field of a batch: 1 exactly on sampled tokens, in the shape of `response_mask`.
+"""Field of a batch: 1 exactly on sampled tokens, with the shape of `response_mask`.
 
-It is there where tokens may be rejected; `response_mask` then holds what is trained.
+It exists if tokens may be rejected; `response_mask` then only marks the tokens that are trained.
 """
 
 
 def read_rows(data: TensorDict, device: torch.device | None = None) -> TokenRows:
-    """Return the b rows of a (micro-, mini-) batch with nested `prompts`, `responses` and
-    `response_mask`.
+    """Return the b rows of a batch, mini-batch or micro-batch from its nested `prompts`,
+    `responses` and `response_mask`.
 
-    Tokens that verl rejected were sampled all the same: `ROLLOUT_MASK`, where it is given, has
-    them. The response region is as wide as the longest response, as `no_padding_2_padding` makes it
-    for log-probs.
+    Tokens that verl rejected count as sampled: `ROLLOUT_MASK`, if it exists, includes them. The
+    response region is as wide as the longest response, as in `no_padding_2_padding` for log-probs.
     """
     responses = tensor(data, "responses")
     sampled = tensor(data, ROLLOUT_MASK if ROLLOUT_MASK in data.keys() else "response_mask")  # noqa: SIM118
@@ -68,13 +67,14 @@ def read_rows(data: TensorDict, device: torch.device | None = None) -> TokenRows
 
 
 def pad(nested: Tensor) -> Tensor:
-    """Return (b, t) with zeros on the right of each row."""
+    """Return (b, t), padded with zeros on the right of each row."""
     return torch.nested.to_padded_tensor(nested, 0)
 
 
 def response_part(log_probs: Tensor, data: TensorDict) -> list[Tensor]:
-    """Cut nested log-probs of whole rows, which stand one position early, to those of each row's
-    response.
+    """Return the log-probs of each row's response from nested log-probs of whole rows.
+
+    Those of whole rows are shifted to the left by one position.
     """
     lengths = row_lengths(data, "responses").tolist()
     return [row[-length - 1 : -1] for row, length in zip(log_probs.unbind(), lengths, strict=True)]

@@ -1,8 +1,7 @@
-"""vLLM's executor of worker processes, in the core of an engine, with a method for
-`docagent-rl doctor`.
+"""vLLM's executor in the core of an engine, with an additional method for `docagent-rl doctor`.
 
-The core imports no verl, and neither does this module: what the doctor finds is what vLLM's own
-plugins do. Import it in a process that runs vLLM only.
+The core does not import verl, and neither does this module, so that the doctor sees the effect of
+vLLM's own plugins. Import it only in processes that run vLLM.
 """
 
 import importlib
@@ -13,15 +12,15 @@ from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 from docagent_rl.training.patching import patch_status
 
 PATCHES = "docagent_patches_of_core"
-"""The method that the core answers itself."""
+"""The method that the core handles itself."""
 
 
 class ProbeExecutor(MultiprocExecutor):
-    """An executor that says which patches its process has."""
+    """An executor that reports the patches of its process."""
 
     def collective_rpc(self, method: Any, *args: Any, **options: Any) -> Any:
-        """Call a method of all workers, as upstream; `PATCHES` returns the states of patches by
-        name.
+        """Call a method of all workers as upstream; `PATCHES` returns this process's patch
+        states.
         """
         if method == PATCHES:
             return [patches_here()]
@@ -29,7 +28,7 @@ class ProbeExecutor(MultiprocExecutor):
 
 
 def patches_here() -> dict[str, str]:
-    """Import what the patches of this process wait for, and return the state of each by name."""
+    """Import the modules that patches of this process wait for; return all states by name."""
     for status in patch_status():
         for module in status.waiting:
             importlib.import_module(module)

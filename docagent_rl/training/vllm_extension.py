@@ -1,6 +1,6 @@
-"""verl's extension of vLLM's workers, with a method for `docagent-rl doctor`.
+"""verl's extension of vLLM's workers, with an additional method for `docagent-rl doctor`.
 
-Import it in a process that runs vLLM only.
+Import it only in processes that run vLLM.
 """
 
 from dataclasses import asdict

@@ -208,7 +208,7 @@ def test_estimators_that_verls_trainers_cannot_serve_are_refused(name):
 
 def test_a_changed_key_that_nobody_reads_is_refused_with_its_replacement():
     for key in ("reward.reward_manager.name=dapo", "data.truncation=left"):
-        with pytest.raises(UserError, match=rf"{key}: is not read, because .*: set docagent\."):
+        with pytest.raises(UserError, match=rf"{key}: it is not read, because .*: set docagent\."):
             check_statically(composed_recipe(VRAG, ["+profile=cpu", key]))
 
 

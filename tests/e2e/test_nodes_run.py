@@ -49,8 +49,8 @@ def test_the_node_that_does_not_see_the_store_is_named(nodes):
     assert code == 1, said[-4000:]
     lines = said.splitlines()
     (first,) = [n for n, line in enumerate(lines) if line.startswith("docagent-rl: ")]
-    assert lines[first] == "docagent-rl: 3 nodes were asked what they see:"
+    assert lines[first] == "docagent-rl: the check of 3 nodes found problems:"
     assert f": docagent.store={nodes.run.workspace}/store: " in lines[first + 1]
     assert "is not a document store" in lines[first + 1]
-    assert "Every node has to see the same files under the same paths" in lines[first + 2]
+    assert "Every node must see the same files under the same paths" in lines[first + 2]
     assert "vLLMHttpServer" not in said

@@ -74,7 +74,7 @@ def test_every_problem_of_every_node_is_told():
         C: NodeReport((f"{STORE}: gone",)),
     }
     lines = problem_message(reports).splitlines()
-    assert lines[0].startswith("3 ")
+    assert lines[0].startswith("the check of 3 nodes ")
     assert f"  {B}: {lacks[0]}" in lines
     assert f"  {C}: {STORE}: gone" in lines
     difference = f"{NEW} on {A}; {OLD} on {B}"

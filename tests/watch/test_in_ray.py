@@ -110,7 +110,7 @@ def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
     told = queue.overdue([row(actor)], waiting_groups(), free_resources())
     assert all(
         part in told
-        for part in ("greedy with 7 CPU", "global_pool with 2 times 3 CPU", "1 CPU in all")
+        for part in ("greedy with 7 CPU", "global_pool with 2 x 3 CPU", "1 CPU in total")
     )
     assert Queue(None).overdue([row(actor)], waiting_groups(), free_resources()) is None
     # a slow start is no waiting for a place

@@ -154,7 +154,7 @@ def test_a_control_service_that_does_not_answer_is_told_once(monkeypatch, tmp_pa
     monkeypatch.setattr(run.ray, "is_initialized", lambda: True)
     watch = Watch(WatchConfig(interval_s=0.01), tmp_path)
     watch.start()
-    until(lambda: "GCS) has not answered" in capsys.readouterr().err)
+    until(lambda: "GCS) has not responded" in capsys.readouterr().err)
     answered.set()
     watch.stop()
     assert "GCS" not in capsys.readouterr().err

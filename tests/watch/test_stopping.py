@@ -113,6 +113,6 @@ def test_a_driver_that_waits_in_ray_ends_with_a_status_for_requeueing(tmp_path, 
     assert process.returncode == status, said
     lines = [line for line in said.splitlines() if line.startswith("docagent-rl: ")]
     assert len(lines) == (1 if kind == "finishes" else 2), said
-    assert ("goes on from" in lines[-1]) == (kind != "finishes")
+    assert ("resumes from" in lines[-1]) == (kind != "finishes")
     assert "Traceback" not in said
     assert not ray.is_initialized()

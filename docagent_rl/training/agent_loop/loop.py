@@ -30,25 +30,25 @@ from docagent_rl.training.serving.requests import LOADS, for_server, route, serv
 logger = logging.getLogger(__name__)
 
 _OF_THE_RUN = ("EngineDeadError:", "ActorDiedError:", "ActorUnavailableError:", "OwnerDiedError:")
-"""Beginnings of reasons that are no service's: what the driver watches over has died."""
+"""Prefixes of reasons that mean that a part of the run died, which the driver reports."""
 
 validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
-"""True where the trajectory belongs to a validation; verl does not tell the loop."""
+"""True if the trajectory belongs to a validation, which verl does not pass to the loop."""
 
 own_resources: ContextVar[WorkerResources | None] = ContextVar(
     "docagent_worker_resources", default=None
 )
-"""The agent worker that plays the trajectory."""
+"""The resources of the agent worker that plays the trajectory."""
 
 
 class DocAgentLoop(AgentLoopBase):
     """The agent loop of one trajectory of the configured system.
 
-    A trajectory that fails for infrastructure reasons is started again, then masked: its row
-    carries no loss, enters no statistics and is counted. A sample that cannot be played, and a
-    trajectory on which the user's reward function fails, are masked at once. Any other exception is
-    a bug and ends the run: verl logs what a loop raises, and trains on the other trajectories of
-    the group, so that it is handed to the trainer as a row instead (`trainer.accounts`).
+    A trajectory that fails for infrastructure reasons is restarted, and masked if it fails again:
+    its row is excluded from the loss and from statistics, and counted. A sample that cannot be
+    played, and a trajectory on which the user's reward function fails, are masked at once. Any
+    other exception is a bug and ends the run. verl would only log it and train on the group's other
+    trajectories, so the exception is passed to the trainer in a row instead (`trainer.accounts`).
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class DocAgentLoop(AgentLoopBase):
         processor: Any,
         **_: Any,
     ) -> None:
-        # not super().__init__(): it builds verl's own tokenisation for every trajectory anew,
-        # unused here
+        # super().__init__() is not called: for every trajectory it would set up verl's own
+        # tokenisation, which is not used here
         self.config = trainer_config.config
         self.rollout_config = self.config.actor_rollout_ref.rollout
         self.server_manager = server_manager
@@ -68,33 +68,32 @@ class DocAgentLoop(AgentLoopBase):
         self.processor = processor
         self._versions: list[int] = []
 
-    # verl's workers take a list of rows, which its base does not say
+    # verl's workers accept a list of rows, which the annotation of its base class does not allow
     async def run(  # ty: ignore[incompatible-method-override]
         self, sampling_params: dict[str, Any], **kwargs: Any
     ) -> list[DocAgentLoopOutput]:
         """Play a trajectory and return its training rows.
 
-        `kwargs` are columns of the data set (`sample`) and verl's bookkeeping (`uid`, `session_id`,
-        `global_steps`).
+        `kwargs` contains the data set's column `sample` and verl's `uid`, `session_id` and
+        `global_steps`.
         """
         started: list[Trajectory] = []
         try:
             return await self._trajectories(sampling_params, kwargs, started)
-        except Exception as error:  # whatever it is: it must not vanish
+        except Exception as error:  # any exception: verl would only log it
             return [self._failure(error, started, kwargs)]
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return [
-                self._failure(error, started, kwargs)
-            ]  # of something that the trajectory waited for
+            # not this task was cancelled, but one that the trajectory was waiting for
+            return [self._failure(error, started, kwargs)]
 
     async def _trajectories(
         self, sampling_params: dict[str, Any], kwargs: dict[str, Any], started: list[Trajectory]
     ) -> list[DocAgentLoopOutput]:
-        """Play, and play again when a service fails; `started` takes the trajectory of each
-        attempt.
+        """Play, and retry if a service fails; append the trajectory of each attempt to
+        `started`.
         """
         here = own_resources.get() or WorkerResources()
         resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
@@ -153,7 +152,9 @@ class DocAgentLoop(AgentLoopBase):
         async def ask(
             ids: list[int], changes: dict[str, Any], images: list[Any] | None = None
         ) -> Any:
-            """Ask the rollout server, also for what is no turn of the trajectory."""
+            """Send a request to the rollout server, for a turn of the trajectory or another
+            reply.
+            """
             return await self.server_manager.generate(
                 request_id=name,
                 prompt_ids=ids,
@@ -162,7 +163,7 @@ class DocAgentLoop(AgentLoopBase):
             )
 
         async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
-            # the server has to preprocess these once more; the trajectory has sent some before
+            # the server preprocesses images without a handle; count each once per trajectory
             new = {image.key for image in images if image.handle is None} - sent
             sent.update(new)
             trajectory.image_preprocessings += len(new)
@@ -194,9 +195,9 @@ class DocAgentLoop(AgentLoopBase):
         ).play(sample)
 
     def _route(self, trajectory: Trajectory) -> str:
-        """Return the name by which the balancer finds the server that plays the trajectory."""
+        """Return the name by which the load balancer chooses the trajectory's server."""
         if self.rollout_config.get("full_determinism", False):
-            # vLLM's too then, and one for each trajectory
+            # vLLM then uses the name as the request's id, so each trajectory needs its own
             return f"{trajectory.uid}-{trajectory.number}"
         validates = validating.get()
         return route(
@@ -212,10 +213,10 @@ class DocAgentLoop(AgentLoopBase):
     def _failure(
         self, error: BaseException, started: list[Trajectory], kwargs: dict[str, Any]
     ) -> DocAgentLoopOutput:
-        """Return a row with the error, and with what was played until then, if anything was."""
+        """Return a row with the error, and with the part of the trajectory that was played."""
         if started:
             trajectory = started[-1]
-        else:  # possibly for its sample
+        else:  # the sample itself may be the cause
             try:
                 sample = json.loads(kwargs.get("sample", ""))
             except (TypeError, ValueError):
@@ -245,10 +246,9 @@ class DocAgentLoop(AgentLoopBase):
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return the kind and the words of what a service failed with, without the traceback of another
-    process.
+    """Return the type and message of a service's error, without another process's traceback.
 
-    Ray's errors hold that of the task, some of them with its ids.
+    Ray's errors contain the task's traceback, and some of them also ids.
     """
     cause = error
     if isinstance(error, ray.exceptions.RayTaskError):
@@ -260,14 +260,13 @@ def failure_reason(error: BaseException) -> str:
 
 
 _logged: set[str] = set()
-"""Reasons of this worker, of a part of the run that died."""
+"""Reasons in this worker, due to a part of the run that died, that have been logged."""
 
 
 def _log(level: int, trajectory: Trajectory, text: str) -> None:
-    """Log a line on a trajectory; of those that fail because a part of the run died, the first
-    alone.
+    """Log a line about a trajectory; if a part of the run died, log it only for the first one.
 
-    With an engine all of its trajectories fail, at each attempt, and the driver says so once.
+    When an engine dies, all of its trajectories fail at every attempt, and the driver reports it.
     """
     reason = trajectory.error or ""
     if reason.startswith(_OF_THE_RUN):

@@ -1,4 +1,4 @@
-"""verl's agent loop manager with workers that take image features from the loop."""
+"""verl's agent loop manager, with workers that take image features from the agent loop."""
 
 import asyncio
 import gc
@@ -29,17 +29,17 @@ from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCach
 from docagent_rl.training.trainer.reporting import report_stage
 
 FEATURES = "docagent_features"
-"""Name of the features of a row's whole images, which are made before verl asks for them."""
-# the class that ray.remote wrapped, which Ray's annotations do not know
+"""Key for the features of a row's whole images, which are computed before verl needs them."""
+# the class that ray.remote has wrapped; Ray's annotations omit the attribute
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
 
 
 class DocAgentLoopWorker(_Worker):
-    """An agent loop worker that never preprocesses an image again.
+    """An agent loop worker that never preprocesses an image a second time.
 
     verl decodes the finished row to text and runs every image of the conversation through the
-    processor once more, on the event loop. The loop has the patches already; they become features
-    in the training engines (`patches/byte_patches.py`).
+    processor again, on the event loop. The agent loop already has the patches; the training engines
+    turn them into features (`patches/byte_patches.py`).
     """
 
     _resources: WorkerResources | None = None
@@ -49,10 +49,10 @@ class DocAgentLoopWorker(_Worker):
     async def settle(
         self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None
     ) -> None:
-        """Tell a worker what it shares with `workers` of the run, `on_node` of them on its node.
+        """Set up the worker's resources, which it shares with the run's other workers.
 
-        `capacity` is the bytes of images that the run keeps, `directory` their actor; `None`:
-        servers take pixels.
+        The run has `workers` workers, `on_node` of them on this node. `capacity` is the size of the
+        run's image cache in bytes, `directory` its actor; with `None`, servers receive pixels.
         """
         self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
         self._resources = worker_resources(
@@ -69,7 +69,7 @@ class DocAgentLoopWorker(_Worker):
         gc.freeze()
 
     async def name_images(self, directory: str) -> None:
-        """Name images in rows to train on from now on, in the actor `directory`."""
+        """From now on, refer to images in training rows by name, in the actor `directory`."""
         self._directory = directory
 
     async def gauges(self) -> dict[str, float]:
@@ -82,7 +82,7 @@ class DocAgentLoopWorker(_Worker):
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
     ) -> Any:
-        # each trajectory runs in a task of its own, so the variables do not leak into others
+        # each trajectory runs in its own task, so these context variables do not affect others
         validating.set(bool(trajectory["validate"]))
         own_resources.set(self._resources)
         if self._resources is None or self._resources.admission is None:
@@ -126,13 +126,13 @@ class DocAgentLoopWorker(_Worker):
         if grid is not None:
             row["images_seqlens"] = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
         if hasattr(self.processor, "get_rope_index"):
-            # makes `_compute_position_ids` mark the placeholders, and is removed by it
+            # makes `_compute_position_ids` mark the placeholders; that method removes it again
             row["mm_token_type_ids"] = torch.zeros_like(input_ids)
         return row
 
     @cached_property
     def _thread(self) -> ThreadPoolExecutor:
-        # one, with a processor of its own: a tokenizer serves one thread at a time
+        # a single thread with its own processor, as a tokenizer is not thread-safe
         return ThreadPoolExecutor(1, thread_name_prefix="docagent-features")
 
     @cached_property
@@ -147,8 +147,8 @@ class DocAgentLoopWorker(_Worker):
         *args: Any,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """Compute them as verl does; then empty a validation row of its images, which no pass
-        reads.
+        """Compute position ids as verl does; then drop a validation row's images, which are
+        unused.
         """
         positions = super()._compute_position_ids(
             input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
@@ -159,16 +159,14 @@ class DocAgentLoopWorker(_Worker):
 
 
 class DocAgentLoopManager(AgentLoopManagerTQ):
-    """The manager of agent loops (`actor_rollout_ref.rollout.agent.agent_loop_manager_class`)."""
+    """The agent loop manager (`actor_rollout_ref.rollout.agent.agent_loop_manager_class`)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(DocAgentLoopWorker)
 
     async def _init_agent_loop_workers(self) -> None:
-        """Start workers as verl does, and tell each what it shares with others of its node and the
-        run.
-        """
+        """Start workers as verl does, and set up the resources that they share."""
         report_stage("agent workers and index")
         await super()._init_agent_loop_workers()
         self._directory: Any = None  # an actor
@@ -184,15 +182,15 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         await asyncio.gather(*(worker.settle.remote(*shared) for worker in self._handles))
 
     def name_images(self) -> None:
-        """Name images in rows to train on from now on; the caller releases them.
+        """From now on, refer to images in training rows by name; the caller releases them.
 
-        Without an image cache nothing happens: rows hold their images.
+        Without an image cache this has no effect: rows contain their images.
         """
         if self._directory is not None:
             ray.get([worker.name_images.remote(self._name) for worker in self._handles])
 
     def release_images(self, trajectories: Collection[str]) -> None:
-        """Release the images of trajectories (`{uid}_{trajectory}`) whose rows are not read any
+        """Release the images of trajectories (`{uid}_{trajectory}`) whose rows are not needed any
         more.
         """
         if self._directory is not None and trajectories:

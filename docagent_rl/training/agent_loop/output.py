@@ -1,4 +1,6 @@
-"""The training rows that an agent loop hands to verl, with their turns and token-level rewards."""
+"""The training rows that an agent loop returns to verl, with their turns and token-level
+rewards.
+"""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -15,21 +17,21 @@ from docagent_rl.rollout.trajectory import Trajectory, line_of, whole_line
 
 IMAGES = "docagent_images"
 VALIDATION = "val"
-"""`Trajectory.split` of a validation's trajectories."""
+"""`Trajectory.split` of validation trajectories."""
 TRAJECTORY = "docagent_trajectory"
 DIGEST = "docagent_digest"
-"""Keys in `reward_extra_info` of a validation's trajectories, which verl gathers of the last row of
+"""Keys in `reward_extra_info` of validation trajectories, which verl collects from the last row of
 each.
 """
 TRAJECTORY_LINE = "docagent_trajectory_line"
 TRAJECTORY_DIGEST = "docagent_trajectory_digest"
-"""Fields of the first row of a trajectory to train on; empty in its other rows."""
+"""Fields of the first row of a training trajectory; they are empty in its other rows."""
 OURS = "docagent"
-"""Key in `extra_fields` of the rows of this package's agent loop."""
+"""Key in `extra_fields` that marks rows of this package's agent loop."""
 
 
 class RowImages:
-    """The images of a row, opaque to serialisers."""
+    """The images of a row, wrapped so that serialisers do not look into them."""
 
     __slots__ = ("images",)
 
@@ -38,10 +40,10 @@ class RowImages:
 
 
 class DocAgentLoopOutput(AgentLoopOutput):
-    """verl's loop output with `(t,)` turns (-1 where not sampled) and rewards of response tokens.
+    """verl's loop output, with (t,) turns (-1 where not sampled) and rewards of response tokens.
 
-    `digest` and `line` (`line_of`) are those of the trajectory in one of its rows, and empty in the
-    others: of a validation in the last, where verl looks, else in the first.
+    One row of a trajectory carries its `digest` and `line` (`line_of`), the others are empty. It is
+    the first row, or in a validation the last one, which is the one verl reads.
     """
 
     turn_index: list[int] = Field(default_factory=list)
@@ -51,7 +53,7 @@ class DocAgentLoopOutput(AgentLoopOutput):
     line: bytes = Field(default=b"", exclude=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return fields as tensors of the response's length; `rm_scores` holds the token-level
+        """Return fields as tensors of the response's length; `rm_scores` are token-level
         rewards.
         """
         fields = super().as_dict()
@@ -62,7 +64,7 @@ class DocAgentLoopOutput(AgentLoopOutput):
             fields[TRAJECTORY_LINE] = self.line
         elif self.line:
             extra = fields["extra_fields"]
-            # in a copy: verl gives all rows of a trajectory what the last one has
+            # in a copy, as verl shares the last row's fields with all rows of a trajectory
             info = {TRAJECTORY: whole_line(self.line).decode(), DIGEST: self.digest}
             fields["extra_fields"] = extra | {
                 "reward_extra_info": extra["reward_extra_info"] | info
@@ -80,12 +82,11 @@ def training_rows(
     steps: tuple[int, int],
     texts: TextConfig | None = None,
 ) -> list[DocAgentLoopOutput]:
-    """Return the rows of a played trajectory, one a context, without contexts in which nothing was
-    sampled.
+    """Return the rows of a played trajectory: one per context, except those without sampled tokens.
 
-    Turns of rows that are left out are renumbered. `log_probs`: the rollout reports them. `steps`
-    are the first and last weight version of the sampling; `texts` says what stands for the
-    trajectory in comparisons.
+    The row numbers in the trajectory's turns are updated accordingly. `log_probs` says whether the
+    rollout reports log-probs. `steps` are the first and the last weight version used for sampling;
+    `texts` selects the text that represents the trajectory in comparisons.
     """
     kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
     for turn in trajectory.turns:
@@ -97,9 +98,7 @@ def training_rows(
 def masked_row(
     prompt_ids: list[int], filler: int, trajectory: Trajectory, *, log_probs: bool, step: int
 ) -> DocAgentLoopOutput:
-    """Return a row that carries nothing into the loss: one filler token outside the mask,
-    reward 0.
-    """
+    """Return a row without effect on the loss: one filler token outside the mask, with reward 0."""
     row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
     return _outputs([row], trajectory, log_probs=log_probs, steps=(step, step))[0]
 
@@ -133,9 +132,9 @@ def _outputs(
             metrics=AgentLoopMetrics(generate_sequences=generated, tool_calls=called),
             extra_fields={
                 OURS: True,
-                # for samplers of verl and of users
+                # for verl's and users' samplers
                 "reward_extra_info": {} if trajectory.masked else dict(trajectory.metrics),
-                # `_compute_metrics` of verl fails on missing weight versions
+                # verl's `_compute_metrics` fails if weight versions are missing
                 "min_global_steps": steps[0],
                 "max_global_steps": steps[1],
             },

@@ -1,4 +1,4 @@
-"""Memory, threads, image cache and gauges of an agent worker."""
+"""The memory, threads, image cache and gauges of an agent worker."""
 
 import asyncio
 import time
@@ -21,22 +21,22 @@ from docagent_rl.rollout.images import (
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
 
 FREE_SHARE = 0.5
-"""Share of a node's free memory for the trajectories of all its agent workers."""
+"""The share of a node's free memory for the trajectories of all its agent workers."""
 STORE_SHARE = 1 / 3
-"""Share of Ray's object store for images; workers hold at most as much again."""
+"""The share of Ray's object store for images; the workers' copies are at most as large again."""
 TOKEN_BYTES = 400
-"""Bytes of a token in the lists of a ledger and a row, as Python objects."""
+"""Bytes per token in the lists of a ledger and a row, as Python objects."""
 INTERVAL_S = 0.5
-"""Between two looks at the event loop."""
+"""Seconds between two measurements of the event loop's lag."""
 FIRST = 32
-"""Trajectories at a time before the first has ended, when the size of one is not known."""
+"""Number of concurrent trajectories until the first one has ended and its size is known."""
 
 
 class Admission:
-    """A queue that lets trajectories in, in order, while their memory fits a budget in bytes.
+    """A queue that admits trajectories in order as long as their memory fits a budget in bytes.
 
-    A trajectory counts for the most that one has taken so far. One is always let in, whatever it
-    takes.
+    Each trajectory counts as the largest one so far. At least one is always admitted, whatever its
+    size.
     """
 
     def __init__(self, budget: int) -> None:
@@ -47,17 +47,17 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Number of trajectories that are not let in yet."""
+        """The number of trajectories that have not been admitted yet."""
         return len(self._waiting)
 
     @property
     def places(self) -> int:
-        """Number of trajectories that may play at a time."""
+        """The number of trajectories that may play concurrently."""
         return max(1, self._budget // self._largest) if self._largest else FIRST
 
     @asynccontextmanager
     async def trajectory(self) -> AsyncGenerator[None, None]:
-        """Hold a place while a trajectory plays."""
+        """Wait for admission, and occupy a place while a trajectory plays."""
         await self._enter()
         try:
             yield
@@ -66,7 +66,7 @@ class Admission:
             self._admit()
 
     def weigh(self, nbytes: int) -> None:
-        """Note the memory of a trajectory at its end."""
+        """Record the memory that a trajectory used."""
         self._largest = max(self._largest, nbytes)
 
     async def _enter(self) -> None:
@@ -78,7 +78,7 @@ class Admission:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it had its place already
+            if turn.done() and not turn.cancelled():  # it had already been admitted
                 self.playing -= 1
                 self._admit()
             elif turn in self._waiting:
@@ -94,25 +94,23 @@ class Admission:
 
 
 class Gauges:
-    """The largest values since they were last read: `event_loop_lag_s`, and those that are
-    noted.
-    """
+    """The maxima since the last read of `event_loop_lag_s` and of other recorded values."""
 
     def __init__(self) -> None:
         self._most: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
 
     def note(self, name: str, value: float) -> None:
-        """Keep a value if it is the largest."""
+        """Record a value, of which the largest is kept."""
         self._most[name] = max(value, self._most.get(name, value))
 
     def watch_loop(self) -> None:
-        """Measure from now on how late the running event loop is."""
+        """Start measuring the lag of the running event loop."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._watch())
 
     def read(self) -> dict[str, float]:
-        """Return the values and begin anew."""
+        """Return the maxima and reset them."""
         found = self._most
         self._most = {}
         return found
@@ -127,9 +125,7 @@ class Gauges:
 def step_gauges(
     workers: Iterable[Mapping[str, float]], directory: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the numbers of a step: the worst worker's lag and queues, the bytes of all, the
-    cache's.
-    """
+    """Return the metrics of a step: maximum lag and queue lengths, total bytes, and the cache's."""
     values: dict[str, list[float]] = defaultdict(list)
     for name, value in (item for worker in workers for item in worker.items()):
         values[name].append(value)
@@ -143,8 +139,9 @@ def step_gauges(
 class WorkerResources:
     """The resources of one agent worker.
 
-    `images` are settings (`None`: as a process on its own), `admission` is of trajectories (`None`:
-    all at once), `encoder` is there once the first trajectory has begun.
+    `images` are the image settings (`None`: those of a standalone process), `admission` limits
+    concurrent trajectories (`None`: no limit), and `encoder` is set when the first trajectory
+    begins.
     """
 
     images: ImageSettings | None = None
@@ -153,7 +150,7 @@ class WorkerResources:
     encoder: ImageEncoder | None = None
 
     def look(self) -> None:
-        """Note queues and bytes as they are now."""
+        """Record the present queue lengths and bytes."""
         if self.admission is not None:
             self.gauges.note("trajectories_playing", self.admission.playing)
             self.gauges.note("trajectories_waiting", self.admission.waiting)
@@ -165,10 +162,10 @@ class WorkerResources:
 def worker_resources(
     run: DictConfig, *, workers: int, on_node: int, capacity: int, image_cache: ImageCache | None
 ) -> WorkerResources:
-    """Return the resources of an agent worker, one of `workers` of the run and of `on_node` of its
-    node.
+    """Return the resources of one agent worker.
 
-    `capacity` is the bytes of images that the run keeps.
+    The run has `workers` agent workers, `on_node` of them on the same node; `capacity` is the size
+    of the run's image cache in bytes.
     """
     rollout = run.docagent.rollout
     memory = rollout.get("trajectory_memory_mb")
@@ -182,17 +179,16 @@ def worker_resources(
 
 
 def image_bytes(run: DictConfig, store: float) -> int:
-    """Return the bytes of images that a run keeps; `store` is the size of Ray's object store on all
-    nodes.
+    """Return the size of a run's image cache in bytes.
+
+    `store` is the size of Ray's object store on all nodes.
     """
     given = run.docagent.rollout.get("image_cache_mb")
     return given << 20 if given else max(CAPACITY, int(STORE_SHARE * store))
 
 
 def trajectory_bytes(rows: list[DocAgentLoopOutput]) -> int:
-    """Return the memory of a trajectory at its end: its images, in ledger and rows, and its
-    tokens.
-    """
+    """Return a finished trajectory's memory: its tokens, and its images in the ledger and rows."""
     total = 0
     for row in rows:
         total += TOKEN_BYTES * (len(row.prompt_ids) + len(row.response_ids))

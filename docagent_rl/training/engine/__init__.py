@@ -1,1 +1,1 @@
-"""A model in this process, played token by token as a run of the trainer validates."""
+"""Play with a model in this process, token by token, as a training run does in validation."""

@@ -1,5 +1,6 @@
-"""Merges a LoRA adapter into the weights it was trained on, once, by PEFT: vLLM alone would play
-these.
+"""Merge a LoRA adapter with PEFT into the weights it was trained on.
+
+Otherwise vLLM would play these weights without the adapter.
 """
 
 import os
@@ -14,7 +15,7 @@ from docagent_rl.base.errors import UserError
 SETTINGS = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 LORA = "lora_adapter"
-"""Folder in which verl puts an adapter beside the weights it was trained on."""
+"""The folder in which verl saves an adapter, next to the weights it was trained on."""
 _BESIDE = (
     *(
         "tokenizer*",
@@ -31,25 +32,24 @@ _BESIDE = (
         "generation_config.json",
     ),
 )
-"""Files of a model beside its weights and its configuration."""
+"""Files of a model other than its weights and its configuration."""
 _LAST_WORDS = 400
 _PREFIX = "base_model.model."
-"""Before the names of a model's modules in an adapter of it."""
+"""Prefix of a model's module names in an adapter."""
 
 
 def has_adapter(folder: Path) -> bool:
-    """Return whether a folder is one that PEFT saved."""
+    """Return whether a folder contains an adapter that PEFT saved."""
     return (folder / SETTINGS).is_file()
 
 
 def add_adapter(base: Path, adapter: Path, target: Path) -> None:
-    """Write the weights of `base` with the LoRA adapter added into `target`, in a process of its
-    own.
+    """Merge a LoRA adapter into the weights of `base`, in a separate process, and save to `target`.
 
-    Weights, configuration, tokenizer and processor go there.
+    The result includes weights, configuration, tokenizer and processor.
 
     Raises:
-        UserError: they do not fit each other.
+        UserError: the adapter does not fit the model.
     """
     for file in (file for pattern in _BESIDE for file in base.glob(pattern) if file.is_file()):
         shutil.copyfile(file, target / file.name)
@@ -59,7 +59,7 @@ def add_adapter(base: Path, adapter: Path, target: Path) -> None:
 
 
 def problem_of_merge(command: Sequence[str], target: Path) -> str | None:
-    """Run a module of Python that writes a model to a folder; return how it failed, if it did."""
+    """Run a Python module that writes a model to a folder; return its error, or None."""
     ended = subprocess.run(
         [sys.executable, "-m", *command],
         stdin=subprocess.DEVNULL,
@@ -75,8 +75,10 @@ def problem_of_merge(command: Sequence[str], target: Path) -> str | None:
 
 
 def _merge(base: str, adapter: str, target: str) -> None:
-    """Merge in the process that `add_adapter` starts; `ValueError`: the adapter is not of this
-    model.
+    """Merge an adapter, in the process that `add_adapter` starts.
+
+    Raises:
+        ValueError: the adapter does not belong to this model.
     """
     import transformers
     from peft import PeftConfig, get_peft_model
@@ -89,23 +91,23 @@ def _merge(base: str, adapter: str, target: str) -> None:
     settings = PeftConfig.from_pretrained(adapter)
     targets = _adapted(Path(adapter) / WEIGHTS)
     if targets <= {name for name, _ in model.named_modules()}:
-        # verl's merger writes the last part of each name alone, and "0" (of an MLP) means every
-        # layer 0
+        # verl's merger only writes the last part of each name, and "0" (of an MLP) would match
+        # every module named "0"
         settings.target_modules = targets
         settings.exclude_modules = None
     added = get_peft_model(model, settings)
-    # of a module that the adapter does not have, PEFT's own first weights add nothing
+    # modules that the adapter lacks keep PEFT's initial weights, which add nothing
     extra = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys
     if extra:
         raise ValueError(
-            f"{len(extra)} weights of the adapter are not of {architecture} "
+            f"{len(extra)} weights of the adapter do not belong to {architecture} "
             f"({', '.join(extra[:3])})"
         )
     added.merge_and_unload(safe_merge=True).save_pretrained(target)
 
 
 def _adapted(weights: Path) -> set[str]:
-    """Return the names of the modules, within the base, that a file of PEFT's adapts."""
+    """Return the names, within the base model, of the modules that a PEFT file adapts."""
     from safetensors import safe_open
 
     with safe_open(weights, "pt") as found:

@@ -1,4 +1,4 @@
-"""Finds the folder of weights that a path means: Hugging Face's own, or a checkpoint, merged
+"""Find the weights for a path: a model in Hugging Face's format, or a checkpoint, which is merged
 once.
 """
 
@@ -30,39 +30,37 @@ from docagent_rl.training.engine.adapter import (
 )
 
 MERGED = "merged"
-"""Folder beside the checkpoints of a run."""
+"""Folder next to the checkpoints of a run."""
 LORA_META = "lora_train_meta.json"
-"""Rank and alpha of a LoRA adapter, which verl writes beside the shards."""
+"""Rank and alpha of a LoRA adapter, which verl writes next to the shards."""
 _SHARDS = "model_world_size_*_rank_*.pt"
 _WEIGHTS = ("*.safetensors", "*.bin")
 _SMALL = 1 << 20
-"""Bytes of a file that are read at either end to tell it from others."""
+"""Bytes that are read at both ends of a file to identify it."""
 _BASE = "base"
-"""Folder of the merged shards until an adapter among them is added."""
+"""Temporary folder of the merged shards until their adapter is merged."""
 
 
 def weights_folder(path: str | Path) -> str:
-    """Return where vLLM finds the weights that a path means.
+    """Return the folder or name from which vLLM can load the weights that a path refers to.
 
     Args:
-        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a
-            checkpoint of a run of RL or of fine-tuning, `.../global_step_<n>` or its part `actor`;
-            or the folder of a run or of its checkpoints, which means the latest one.
+        path: a folder in Hugging Face's format or a name on the hub, returned unchanged; a
+            checkpoint of an RL or fine-tuning run, `.../global_step_<n>` or its part `actor`; or
+            the folder of a run or of its checkpoints, which refers to the latest checkpoint.
 
     Raises:
-        UserError: the checkpoint is damaged or of another kind, or it cannot be merged, or it is an
-            adapter.
+        UserError: the checkpoint is damaged, of another kind, an adapter, or cannot be merged.
     """
     folder = Path(path).expanduser()
     if not folder.is_dir():
         if str(path).startswith(("/", ".", "~")):
             raise UserError(f"--model {path}: there is no such folder")
-        return str(path)  # a name of the hub
+        return str(path)  # a name on the hub
     if has_adapter(folder) or has_adapter(folder / LORA):
         raise UserError(
-            f"--model {path} holds an adapter: add it to its base model (merge_and_unload of PEFT) "
-            "and name "
-            "that folder, or name the checkpoint that it is of"
+            f"--model {path} contains an adapter: merge it into its base model (PEFT's "
+            "merge_and_unload) and use the resulting folder, or use the checkpoint it belongs to"
         )
     if (folder / "config.json").is_file():
         return str(folder)
@@ -76,15 +74,14 @@ def weights_folder(path: str | Path) -> str:
         folder = folder.parent
     if step_of(folder) is None:
         raise UserError(
-            f"--model {path}: neither a model (it has no config.json) nor a checkpoint of a run (a "
-            "folder "
-            "global_step_<n>)"
+            f"--model {path}: this is neither a model (there is no config.json) nor a checkpoint "
+            "of a run (a folder global_step_<n>)"
         )
     return str(_merged(folder))
 
 
 def model_identity(folder: str) -> dict[str, str]:
-    """Return a model's path, and a digest of its files (of large ones size and ends)."""
+    """Return a model's path, and a digest of its files (of size and both ends for large files)."""
     path = Path(folder)
     if not path.is_dir():
         return {"path": folder}
@@ -105,27 +102,27 @@ def _ends(file: Path) -> bytes:
 
 
 def _merged(checkpoint: Path) -> Path:
-    """Return the weights of a checkpoint in Hugging Face's format, made once."""
+    """Return the weights of a checkpoint in Hugging Face's format, merging them if necessary."""
     actor = _actor(checkpoint)
     whole = actor / "huggingface"
     exported = any(file for pattern in _WEIGHTS for file in whole.glob(pattern))
-    # of a model with an adapter verl exports weights under names that no model has
+    # for a model with an adapter, verl exports weights under names that do not match the model
     if exported and not (actor / LORA_META).is_file():
         return whole  # saved with checkpoint.save_contents=[..., hf_model]
     shards = sorted(actor.glob(_SHARDS))
     if not shards or not (actor / "fsdp_config.json").is_file():
-        raise UserError(f"{actor} holds no weights of FSDP (model_world_size_<n>_rank_<r>.pt)")
+        raise UserError(f"{actor} contains no FSDP weights (model_world_size_<n>_rank_<r>.pt)")
     target = checkpoint.parent / MERGED / f"{checkpoint.name}-{_digest(checkpoint, shards)[:16]}"
     if not (target / "config.json").is_file():
-        print(f"docagent-rl: merging {actor} into {target}, once", file=sys.stderr)
+        print(f"docagent-rl: merging {actor} into {target} (only once)", file=sys.stderr)
         with atomic_dir(target) as made:
             _merge(actor, made)
     return target
 
 
 def _actor(checkpoint: Path) -> Path:
-    """Return the weights' folder: a part of the checkpoint, or its top where it is of
-    fine-tuning.
+    """Return the weights' folder: a part of an RL checkpoint, or a fine-tuning checkpoint
+    itself.
     """
     if not (checkpoint / ACTOR).is_dir() and (shards := sorted(checkpoint.glob(_SHARDS))):
         for shard in shards:
@@ -155,7 +152,7 @@ def _digest(checkpoint: Path, shards: list[Path]) -> str:
 
 
 def _merge(actor: Path, folder: Path) -> None:
-    """Have verl merge the shards into a folder, and PEFT the adapter among them."""
+    """Merge the shards into a folder with verl, and their adapter, if any, with PEFT."""
     base = folder / _BASE
     _merge_shards(actor, base)
     if not has_adapter(base / LORA):
@@ -165,16 +162,15 @@ def _merge(actor: Path, folder: Path) -> None:
         return
     if not json.loads((base / LORA / SETTINGS).read_text()).get("lora_alpha"):
         raise UserError(
-            f"{actor / LORA_META} does not say the adapter's lora_alpha: write that of the "
-            "training, as "
-            '{"r": 32, "lora_alpha": 64}'
+            f"{actor / LORA_META} does not contain the adapter's lora_alpha: add the value used in "
+            'training, for example {"r": 32, "lora_alpha": 64}'
         )
     add_adapter(base, base / LORA, folder)
     shutil.rmtree(base)
 
 
 def _merge_shards(actor: Path, target: Path) -> None:
-    """Merge in a process of its own: verl unpickles the shards."""
+    """Merge shards in a separate process, because verl unpickles them."""
     command = ["verl.model_merger", "merge", "--backend", "fsdp"]
     problem = problem_of_merge(
         [*command, "--local_dir", str(actor), "--target_dir", str(target)], target
@@ -183,9 +179,8 @@ def _merge_shards(actor: Path, target: Path) -> None:
         return
     if has_adapter(target / LORA):
         raise UserError(
-            f"{actor} holds an adapter without the weights it was trained on "
-            "(checkpoint.save_lora_only): "
-            "save them too, or add the adapter to its base model yourself and name that one's "
-            "folder"
+            f"{actor} contains an adapter without the weights it was trained on "
+            "(checkpoint.save_lora_only): save them too, or merge the adapter into its base model "
+            "yourself and use that folder"
         )
     raise UserError(f"verl.model_merger cannot merge {actor} {problem}")

@@ -1,4 +1,4 @@
-"""vLLM in this process, asked by token ids: set up as verl's rollout server sets it up."""
+"""vLLM in this process, with token ids as input, set up as in verl's rollout server."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreproce
 from docagent_rl.training.serving.requests import NamedImage, SentImage
 
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
-"""It has the mask of ids that a policy may never sample."""
+"""It masks the ids that a policy must never sample."""
 
 
 class OwnPages(Pages):
-    """Images of this process: the patches are at hand."""
+    """Images of this process, whose patches need not be fetched."""
 
     async def _fetch(self, image: NamedImage) -> torch.Tensor:
         return unpack(image.handle, image.layout, self._dtype)
 
 
 class TokenEngine:
-    """One engine; ids in, ids and their log-probabilities out.
+    """A vLLM engine that takes token ids, and returns token ids with their log-probabilities.
 
-    Ids that stand for an image, and rows of the embedding beyond the vocabulary, are never sampled,
-    as in a rollout. Starting takes from half a minute on; the event loop has to run, and stands
-    still meanwhile.
+    As in a rollout, image placeholders and ids beyond the tokenizer's vocabulary are never sampled.
+    Starting takes half a minute or longer; it needs a running event loop, and blocks it.
 
     Raises:
         UserError: vLLM refuses the model or the settings, or the engine does not start.
@@ -64,7 +63,7 @@ class TokenEngine:
             )
 
     async def ready(self) -> None:
-        """Do what is left to do before the first request.
+        """Finish the set-up before the first request.
 
         Raises:
             UserError: the engine died.
@@ -88,10 +87,10 @@ class TokenEngine:
         seed: int,
         sampling: EngineSampling | None = None,
     ) -> Sampled:
-        """Sample until one of the ids `stops`, which is kept, or until there are `most`.
+        """Sample up to one of the ids `stops`, which is included, and at most `most` tokens.
 
-        `ids` has the placeholders of images as often as the images have tokens. Tokens are drawn as
-        `sampling` says, by default as the settings.
+        `ids` contains one placeholder for each token of an image. `sampling` defaults to that of
+        the settings.
 
         Raises:
             InfrastructureError: the engine died.
@@ -100,7 +99,7 @@ class TokenEngine:
         room = int(self._engine.model_config.max_model_len) - len(ids)
         if room < 1:
             raise UserError(
-                f"a context of {len(ids)} tokens leaves no room for a turn in "
+                f"a context of {len(ids)} tokens leaves no room for another turn: raise "
                 f"actor_rollout_ref.rollout.max_model_len={self._engine.model_config.max_model_len}"
             )
         parameters = SamplingParams(
@@ -114,7 +113,7 @@ class TokenEngine:
             seed=seed,
             detokenize=False,
         )
-        # the patches themselves stand for a handle: they are at hand
+        # the patches themselves serve as the handle, as they are in this process
         named = [
             image if isinstance(image, WholeImage) else NamedImage.of(image, image.patches)
             for image in images
@@ -155,7 +154,7 @@ class TokenEngine:
         return Sampled(list(reply.token_ids), [found[token].logprob for token, found in chosen])
 
     def close(self) -> None:
-        """End the engine's processes; may be called twice."""
+        """End the engine's processes; it may be called twice."""
         self._engine.shutdown()
 
 
@@ -165,6 +164,6 @@ def _starting(model: str) -> Generator[None]:
         yield
     except (ValueError, RuntimeError, OSError, EngineDeadError) as error:
         raise UserError(
-            f"vLLM cannot start {model}: {type(error).__name__}: {error}. What its processes said "
-            "is above"
+            f"vLLM cannot start {model}: {type(error).__name__}: {error}. See the output of its "
+            "processes above"
         ) from error

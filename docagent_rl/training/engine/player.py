@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class EnginePlayer:
-    """A player that plays token by token, as a run of the trainer validates.
+    """A player that plays token by token, as a training run does in validation.
 
-    Environment, chat template, images, budgets and sampling are those of the run; ids and their
-    log- probabilities are recorded.
+    Environment, chat template, images, budgets and sampling are those of the run; token ids and
+    their log-probabilities are recorded.
     """
 
     def __init__(
@@ -42,22 +42,21 @@ class EnginePlayer:
         self._settings = settings
         self._engine = engine
         self.resources = resources
-        """Resources that its trajectories share."""
+        """The resources that its trajectories share."""
         self._model = dict(model)
         codec = resources.codec
         self._stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
 
     @classmethod
     async def open(cls, run: DictConfig, model: str, *, seed: int = 0) -> EnginePlayer:
-        """Start an engine for `model` (see `weights_folder`), whose path is set in the
-        configuration `run`.
+        """Start an engine for `model` (see `weights_folder`), and set its path in `run`.
 
-        `seed` is of all draws.
+        `seed` determines all sampling.
 
         Raises:
-            UserError: the model, the configuration or what it names cannot be used.
+            UserError: the model, the configuration or something that it names cannot be used.
         """
-        # import vLLM and verl
+        # imported here because they import vLLM and verl
         from docagent_rl.training.engine.engine import TokenEngine
         from docagent_rl.training.settings.models import load_tokenizer
 
@@ -67,7 +66,7 @@ class EnginePlayer:
         parsed = DocAgentConfig.parse(plain_section(run.docagent))
         settings = EngineSettings.of(run, parsed, seed=seed)
         tokenizer, processor = load_tokenizer(run)
-        # the engine first: its processes are started before there are threads
+        # start the engine first, as its processes should be started before there are threads
         engine = TokenEngine(settings, tokenizer, processor)
         try:
             await engine.ready()
@@ -75,17 +74,17 @@ class EnginePlayer:
                 parsed, tokenizer, processor, template_kwargs(run), running=False
             )
             return cls(settings, engine, resources, model_identity(folder))
-        except BaseException:  # Ctrl-C too: the engine's processes would stay
+        except BaseException:  # also on Ctrl-C, or the engine's processes would survive
             engine.close()
             raise
 
     def among(self, run: DictConfig) -> EnginePlayer:
-        """Return a player with the same engine and other documents, services or environments.
+        """Return a player with the same engine, but other documents, services or environments.
 
-        `run` has to say the same of the model and its engine.
+        `run` must have the same settings for the model and the engine.
 
         Raises:
-            UserError: what it names cannot be used.
+            UserError: something that `run` names cannot be used.
         """
         mine = self.resources
         parsed = DocAgentConfig.parse(plain_section(run.docagent))
@@ -152,8 +151,8 @@ class EnginePlayer:
 
 
 def draw_seed(seed: int, question_id: str, number: int, turn: int) -> int:
-    """Return the seed of a turn's draws: the same whoever plays beside it, and another for every
-    turn.
+    """Return the seed of a turn, which differs between turns and does not depend on other
+    players.
     """
     text = f"{seed}\0{question_id}\0{number}\0{turn}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")

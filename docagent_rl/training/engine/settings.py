@@ -1,4 +1,4 @@
-"""Settings of an engine in this process, out of a composed configuration."""
+"""Settings of an engine in this process, from a composed configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from docagent_rl.rollout.rollout import Limits
 
 _ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
 _FIXED = {
-    # of the rollout's, the trainer alone writes weights
+    # a rollout server gets its weights from the trainer, this engine loads them itself
     "load_format": "auto",
     "disable_log_stats": True,
     "enable_sleep_mode": False,
@@ -25,7 +25,7 @@ _FIXED = {
 class EngineSampling:
     """Settings of vLLM's sampling (`actor_rollout_ref.rollout.val_kwargs`).
 
-    A temperature of 0 takes the likeliest token, a `top_k` of -1 all tokens.
+    A temperature of 0 selects the most likely token; a `top_k` of -1 considers all tokens.
     """
 
     temperature: float = 0.0
@@ -36,10 +36,10 @@ class EngineSampling:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Settings of an engine: a model's folder or name on the hub, and vLLM's arguments.
+    """Settings of an engine: the model's folder or name on the hub, and vLLM's arguments.
 
-    `environment` are variables that it starts with, where the user has set none; `limits` are token
-    budgets of a trajectory, `seed` is that of all draws.
+    `environment` contains variables to set before the start unless the user has set them; `limits`
+    are the token budgets of a trajectory; `seed` determines all sampling.
     """
 
     model: str
@@ -51,9 +51,7 @@ class EngineSettings:
 
     @classmethod
     def of(cls, run: DictConfig, parsed: DocAgentConfig, *, seed: int = 0) -> EngineSettings:
-        """Return settings as rollout servers of a run are started, and as its validation
-        samples.
-        """
+        """Return the settings with which a run starts rollout servers and samples in validation."""
         rollout = run.actor_rollout_ref.rollout
         given = plain_section(rollout.engine_kwargs).get("vllm") or {}
         arguments = {
@@ -98,15 +96,13 @@ class EngineSettings:
         )
 
     def prepare(self, platform: Mapping[str, str]) -> None:
-        """Set the environment of the engine's processes, and verl's; what the user has set
-        stays.
-        """
+        """Set the environment variables of the engine and of verl that the user has not set."""
         for name, value in {**platform, **self.environment}.items():
             os.environ.setdefault(name, value)
 
     @property
     def described(self) -> dict[str, Any]:
-        """Settings that trajectories depend on, JSON-ready."""
+        """The settings that trajectories depend on, ready for JSON."""
         sizes = "max_model_len", "tensor_parallel_size", "pipeline_parallel_size"
         decisive = ("dtype", *sizes, "quantization")
         return {

@@ -1,8 +1,8 @@
-"""The images of a run in Ray's object store: made once, by whichever agent worker needs one first.
+"""The preprocessed images of a run in Ray's object store.
 
-The store is memory that the processes of a node share; another node gets a copy of what it asks
-for. A row's patches are megabytes, the same in all rows that show a page, so rows to train on name
-their images.
+Each image is preprocessed once, by the first agent worker that needs it. The processes of a node
+share the store's memory, and other nodes get copies on request. The patches of a row take
+megabytes, and are the same in all rows that show a page, so training rows refer to images by name.
 """
 
 import asyncio
@@ -24,16 +24,17 @@ from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, unp
 from docagent_rl.training.serving.requests import NamedImage
 
 NAMES = "docagent_image_names"
-"""Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the images in
-order.
+"""Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the keys of the
+images in order.
 """
 
 
 class PageDirectory:
-    """The images in the cache and those that are being made; an actor, one for a run.
+    """The index of cached images and of those being preprocessed; an actor, one per run.
 
-    `capacity` is bytes to keep; the least recently used images leave first. Trajectories that hold
-    one keep it in the store until they end, rows that name one until they are trained on.
+    `capacity` is the size of the cache in bytes; the least recently used images are evicted first.
+    An image stays in the store as long as a running trajectory refers to it, or a row that has not
+    been trained on yet.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -46,8 +47,9 @@ class PageDirectory:
         self._most_in_rows = 0
 
     async def find(self, key: str) -> NamedImage | None:
-        """Return the image; None: the caller makes it, and others wait until it calls `put` or
-        `drop`.
+        """Return an image, after waiting if another worker is preprocessing it.
+
+        None means that the caller has to preprocess it and then call `put`, or `drop` on failure.
         """
         while True:
             if key in self._kept:
@@ -61,17 +63,19 @@ class PageDirectory:
                 return found
 
     async def put(self, image: NamedImage) -> None:
-        """Add an image that was made."""
+        """Add an image, and hand it to the workers that wait for it."""
         self._keep(image)
         self._settle(image.key, image)
         self._make_room()
 
     async def drop(self, key: str) -> None:
-        """Give up an image that could not be made; the caller that waits first tries."""
+        """Give up an image that could not be preprocessed; the first worker that waits tries
+        next.
+        """
         self._settle(key, None)
 
     async def hold(self, trajectory: str, images: Sequence[NamedImage]) -> None:
-        """Keep images that the rows of a trajectory name until it is released."""
+        """Keep images that the rows of a trajectory refer to until the trajectory is released."""
         for image in images:
             self._keep(image)
         keys = {image.key for image in images}
@@ -82,21 +86,23 @@ class PageDirectory:
         self._make_room()
 
     async def release(self, trajectories: Iterable[str]) -> None:
-        """Release trajectories whose rows are not read any more; those that hold nothing are passed
-        over.
-        """
+        """Release trajectories whose rows are not needed any more; unknown ones are ignored."""
         for trajectory in trajectories:
             self._readers.subtract(self._named.pop(trajectory, ()))
         self._readers = +self._readers
         self._make_room()
 
     async def images(self, keys: Sequence[str]) -> list[NamedImage]:
-        """Return images that rows name; `KeyError`: one is not held."""
+        """Return the images that rows refer to.
+
+        Raises:
+            KeyError: an image is not in the cache.
+        """
         return [self._kept[key] for key in keys]
 
     async def gauges(self) -> dict[str, float]:
-        """Return images kept, bytes, images being made, and the most that rows named since the last
-        call.
+        """Return the numbers of images, bytes and pending images, and the maximum in rows since the
+        last call.
         """
         most = self._most_in_rows
         self._most_in_rows = len(self._readers)
@@ -113,9 +119,7 @@ class PageDirectory:
             self._held += image.nbytes
 
     def _make_room(self) -> None:
-        """Drop the images that were not used for longest, none that rows name, and not the last
-        one.
-        """
+        """Evict the least recently used images, except those in rows and the newest one."""
         if self._held <= self._capacity:
             return
         newest = next(reversed(self._kept))
@@ -131,7 +135,7 @@ class PageDirectory:
 
 
 class RayImageCache:
-    """A worker's way to the image cache (`rollout.images.ImageCache`), a `PageDirectory`."""
+    """A worker's client of the image cache (`rollout.images.ImageCache`), a `PageDirectory`."""
 
     def __init__(self, directory: ActorHandle) -> None:
         self._directory = directory
@@ -148,11 +152,11 @@ class RayImageCache:
         """Put an image (`ImageCache.put`)."""
         handle: Any = await asyncio.to_thread(ray.put, image.patches.numpy())
         await self._directory.put.remote(NamedImage.of(image, handle))
-        patches = shared_tensor(await handle)  # the store's memory in the place of our own
+        patches = shared_tensor(await handle)  # use the store's memory, and free this process's
         return EncodedImage(image.ref, patches, image.grid, image.layout, handle)
 
     async def hold(self, trajectory: str, images: Iterable[EncodedImage]) -> None:
-        """Keep images that the rows of a trajectory name."""
+        """Keep the images that the rows of a trajectory refer to."""
         cached = {image.key: NamedImage.of(image) for image in images if image.handle is not None}
         await self._directory.hold.remote(trajectory, list(cached.values()))
 
@@ -162,15 +166,17 @@ class RayImageCache:
 
 
 def shared_tensor(patches: np.ndarray) -> torch.Tensor:
-    """Return patches where they are, in the store's memory; not to be written to."""
+    """Return patches as a tensor in the store's memory, without a copy; it must not be modified."""
     with warnings.catch_warnings():
-        # nobody writes to patches
+        # patches are never modified
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(patches)
 
 
 def name_images(images: Sequence[EncodedImage], directory: str) -> dict[str, Any]:
-    """Return fields of a row whose images are named, in the place of `join_patches`."""
+    """Return the fields of a row that refers to images by name; the counterpart of
+    `join_patches`.
+    """
     if not images:
         return {}
     return {
@@ -180,10 +186,10 @@ def name_images(images: Sequence[EncodedImage], directory: str) -> dict[str, Any
 
 
 def fetch_images(row: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the fields of a row with patches in the place of names; others stay as they are.
+    """Return the fields of a row with names replaced by patches; other rows are returned unchanged.
 
     Raises:
-        ray.exceptions.RayError: the images are gone.
+        ray.exceptions.RayError: the images do not exist any more.
     """
     if NAMES not in row:
         return dict(row)
@@ -194,12 +200,12 @@ def fetch_images(row: Mapping[str, Any]) -> dict[str, Tensor]:
 def join_named(
     rows: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], dict[str, Any]], device: Any
 ) -> dict[str, Any]:
-    """Return what a model takes for the rows of a micro-batch, each with named images or none.
+    """Return the model inputs for the rows of a micro-batch, each with named images or none.
 
-    `join` joins the other fields of rows; the features are made on `device`.
+    `join` joins the other fields of the rows; the features are computed on `device`.
 
     Raises:
-        ray.exceptions.RayError: the images are gone.
+        ray.exceptions.RayError: the images do not exist any more.
     """
     read = [_read(row[NAMES]) for row in rows if NAMES in row]
     patches = [image for _, images in read for image in images]
@@ -212,7 +218,7 @@ def _rest(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(names: Sequence[str]) -> tuple[PatchFormat, list[Tensor]]:
-    """Return the patches of images, where they are in the store's memory."""
+    """Return the patches of images in the store's memory, without a copy."""
     directory, *keys = names
     found: list[NamedImage] = ray.get(_directory(directory).images.remote(keys))
     handles = list(dict.fromkeys(image.handle for image in found))

@@ -1,4 +1,4 @@
-"""The front end of a vLLM engine for images that were preprocessed already."""
+"""The front end of a vLLM engine for images that have already been preprocessed."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ if TYPE_CHECKING:
     from vllm.v1.engine.async_llm import AsyncLLM
 
 IMAGE = "image"
-"""vLLM's name of the modality."""
+"""vLLM's name for the modality."""
 
 
 class EvictedError(ValueError):
-    """The loss of an image from the cache between the look at it and its use.
+    """An image was evicted from the cache between the lookup and its use.
 
-    A `ValueError`, which vLLM lets through.
+    It is a `ValueError`, because vLLM lets these through.
     """
 
 
 class Pages:
-    """The images that an engine's cache does not hold, fetched, and the engine's input of them.
+    """Fetches images that are not in an engine's cache, and builds the engine's input from them.
 
-    The engine's own preprocessing (resizing, hashing of pixels) is run for whole images alone, once
-    for each that its cache does not hold: the front end knows by name what the engine holds, and
-    sends that no more. `renderer` is vLLM's, with its multi-modal processor and cache; `dtype` the
-    model's.
+    The engine's own preprocessing (resizing, hashing of pixels) only runs for whole images, once
+    for
+    each that is not in the cache: the front end knows the names of the images in the engine's
+    cache, and does not send these again. `renderer` is vLLM's, with its multi-modal processor and
+    cache; `dtype` is the model's.
     """
 
     def __init__(self, renderer: Any, dtype: torch.dtype) -> None:
@@ -48,11 +49,13 @@ class Pages:
     async def load(
         self, images: Sequence[SentImage], *, every: bool
     ) -> tuple[list[LoadedImage], int]:
-        """Fetch the images that the cache does not hold now, or every one; return how many this
-        call fetched.
+        """Fetch the images that are not in the cache, or all of them with `every`.
+
+        Returns:
+            The images, and how many of them this call fetched.
 
         Raises:
-            ray.exceptions.RayError: the patches are gone.
+            ray.exceptions.RayError: the patches do not exist any more.
         """
         cache = self._renderer.mm_processor_cache
         missing = {
@@ -62,7 +65,7 @@ class Pages:
         }
         fresh = sum(key not in self._loading for key in missing)
         tasks = [self._task(image) for image in missing.values()]
-        # shielded: one request's end must not take the image away from others
+        # shielded, as the cancellation of one request must not cancel the fetch for others
         values = await asyncio.gather(*map(asyncio.shield, tasks))
         found = dict(zip(missing, values, strict=True))
         return [LoadedImage(image, found.get(image.key)) for image in images], fresh
@@ -80,18 +83,18 @@ class Pages:
     async def _fetch(self, image: NamedImage) -> torch.Tensor:
         patches = await image.handle
         return await asyncio.to_thread(
-            lambda: unpack(
-                torch.tensor(patches), image.layout, self._dtype
-            )  # a copy: Ray's is read-only
+            # torch.tensor copies: Ray's array is read-only
+            lambda: unpack(torch.tensor(patches), image.layout, self._dtype)
         )
 
     def input(self, prompt_ids: Sequence[int], images: Sequence[LoadedImage]) -> MultiModalInput:
-        """Return the engine's input for a prompt with a run of placeholders an image; nothing is
-        awaited.
+        """Return the engine's input for a prompt with one run of placeholders per image.
+
+        It awaits nothing, so that the cache cannot change in between.
 
         Raises:
-            EvictedError: the cache does not hold an image any more that was not fetched.
-            ValueError: placeholders and images differ in number.
+            EvictedError: an image that was not fetched is not in the cache any more.
+            ValueError: the numbers of placeholder runs and images differ.
         """
         processor = self._renderer.get_mm_processor()
         cache = self._renderer.mm_processor_cache
@@ -104,7 +107,7 @@ class Pages:
             raise EvictedError("the server's cache has lost an image")
         items: list[MultiModalKwargsItem | None] = []
         for key in keys if cache is not None else ():
-            cache.touch_sender_cache_item(key)  # so that adding one of them does not drop another
+            cache.touch_sender_cache_item(key)  # so that adding one image does not evict another
         for key, held in zip(keys, cached, strict=True):
             item = None
             if not held:
@@ -123,7 +126,7 @@ class Pages:
 
 
 def _item(processor: Any, loaded: LoadedImage) -> MultiModalKwargsItem:
-    """Return an image as vLLM makes it of its processor's output."""
+    """Return an image in the form that vLLM builds from its processor's output."""
     if isinstance(loaded.image, NamedImage):
         grid = torch.tensor([loaded.image.grid])
         fields: Any = {"pixel_values": loaded.value, GRIDS: grid}
@@ -136,7 +139,7 @@ def _item(processor: Any, loaded: LoadedImage) -> MultiModalKwargsItem:
 
 
 class PagePreprocessor(InputPreprocessor):
-    """vLLM's preprocessor, which takes loaded images as they are."""
+    """vLLM's preprocessor, which passes loaded images on unchanged."""
 
     def __init__(self, engine: AsyncLLM, pages: Pages) -> None:
         super().__init__(engine.vllm_config, engine.renderer)
@@ -154,13 +157,13 @@ class PagePreprocessor(InputPreprocessor):
 def expand(
     prompt_ids: Sequence[int], token: int, sizes: Sequence[int]
 ) -> tuple[list[int], list[PlaceholderRange]]:
-    """Repeat the placeholder of each image as often as it has tokens.
+    """Repeat the placeholder of each image once per token of the image.
 
-    An image has one placeholder or all of them: agent loops repeat them, and verl's server makes
-    one of them for the image processor of Qwen2-VL alone.
+    In the prompt an image has one placeholder or all of them: agent loops repeat placeholders, and
+    verl's server merges them into one, but only for the image processor of Qwen2-VL.
 
     Raises:
-        ValueError: placeholders are of other images.
+        ValueError: the placeholders do not match the images.
     """
     ids: list[int] = []
     places: list[PlaceholderRange] = []
@@ -170,7 +173,7 @@ def expand(
             at = prompt_ids.index(token, start)
         except ValueError:
             raise ValueError(
-                f"{len(sizes)} images for {len(places)} runs of placeholders"
+                f"the prompt has {len(places)} runs of placeholders for {len(sizes)} images"
             ) from None
         run = [token] * size
         ids += prompt_ids[start:at]
@@ -179,5 +182,5 @@ def expand(
         start = at + (size if list(prompt_ids[at : at + size]) == run else 1)
     rest = prompt_ids[start:]
     if token in rest:
-        raise ValueError(f"{len(rest)} tokens behind {len(sizes)} images hold more placeholders")
+        raise ValueError(f"the prompt has more placeholders after those of its {len(sizes)} images")
     return [*ids, *rest], places

@@ -1,6 +1,4 @@
-"""Requests to rollout servers: images named by content, and the server that each trajectory goes
-to.
-"""
+"""Requests to rollout servers: images named by their content, and the routing of trajectories."""
 
 from __future__ import annotations
 
@@ -17,20 +15,20 @@ from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import PatchFormat
 
 SHARES = 4
-"""Groups of trajectories that each server should have at least, so that long ones even out."""
+"""The minimum number of trajectory groups per server, so that long ones are evened out."""
 LOADS = "docagent_image_loads"
-"""Field of a server's reply: images that it had to fetch for the request."""
+"""Field of a server's reply: the number of images that it had to fetch for the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedImage:
-    """An image of a request, and in the image cache.
+    """An image in a request or in the image cache, referred to by name.
 
-    A server that has seen it needs the name alone, any other fetches the patches.
+    A server that has the image only needs the name; any other server fetches the patches.
 
-    `key` is its content, `grid` patches over time, height and width. `handle` is Ray's reference to
-    the patches, (p, channels * side * side) uint8 as an array. It holds them where they are: a
-    server may forget an image at any time, and gets it again.
+    `key` identifies the content, `grid` is the number of patches over time, height and width.
+    `handle` is Ray's reference to the patches, a uint8 array (p, channels * side * side). It keeps
+    them in the store, so that a server may evict an image at any time and fetch it again.
     """
 
     key: str
@@ -40,7 +38,7 @@ class NamedImage:
 
     @classmethod
     def of(cls, image: EncodedImage, handle: Any = None) -> NamedImage:
-        """Name an image whose patches are found by a handle, by default its own."""
+        """Return the name of an image whose patches a handle refers to, by default its own."""
         time, high, wide = image.grid[0].tolist()
         return cls(
             image.key, (time, high, wide), image.layout, image.handle if handle is None else handle
@@ -48,26 +46,26 @@ class NamedImage:
 
     @property
     def num_tokens(self) -> int:
-        """Number of placeholders in the prompt."""
+        """The number of placeholders in the prompt."""
         return math.prod(self.grid) // self.layout.merge**2
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the patches."""
+        """The size of the patches in bytes."""
         return math.prod(self.grid) * self.layout.patch_bytes
 
 
 SentImage = NamedImage | WholeImage
-"""An image of a request; of a whole one the server's own processor makes features."""
+"""An image in a request; for a whole image the server's own processor computes the features."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedImage:
     """An image in a server.
 
-    `value` is of a named image its `pixel_values`, (p, channels * frames * side * side) in the
-    model's dtype, of another its pixels; `None`: the server's cache had the image when it was
-    asked.
+    For a named image, `value` contains its `pixel_values`, (p, channels * frames * side * side) in
+    the model's dtype, and for a whole image its pixels. It is `None` if the image was in the
+    server's cache on lookup.
     """
 
     image: SentImage
@@ -75,7 +73,7 @@ class LoadedImage:
 
 
 def all_named(images: Any) -> TypeGuard[Sequence[SentImage]]:
-    """Return whether images come from an agent loop of ours, by a name of their content."""
+    """Return whether images come from this package's agent loop, named by their content."""
     return bool(images) and all(isinstance(image, SentImage) for image in images)
 
 
@@ -85,9 +83,7 @@ def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
 
 
 def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
-    """Return `image_data` of `generate`: images by name, or pixels where patches lie in no image
-    cache.
-    """
+    """Return `image_data` for `generate`: names of images, or pixels if they are not in a cache."""
     if all(image.handle is not None or isinstance(image, WholeImage) for image in images):
         return [
             each if isinstance(each, WholeImage) else NamedImage.of(each) for each in images
@@ -96,12 +92,12 @@ def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
 
 
 def route(uid: str, trajectory: int, *, trajectories: int, prompts: int, servers: int) -> str:
-    """Return the name under which verl's balancer sends a trajectory's requests to one server.
+    """Return the name by which verl's load balancer sends a trajectory's requests to one server.
 
-    Trajectories of one name go to the same server, a name that is new to the one with the fewest
-    requests. A question's `trajectories`, which share its pages and its prefix, have one name as
-    long as that leaves every server `SHARES` of them; otherwise they are split, down to a name for
-    each. `prompts` are questions of a step.
+    Trajectories with the same name go to the same server; a new name goes to the server with the
+    fewest requests. The `trajectories` of a question share its pages and its prefix. They get one
+    name as long as every server then has at least `SHARES` names; otherwise they are split, down to
+    one name per trajectory. `prompts` is the number of questions per step.
     """
     names = -(-SHARES * servers // max(prompts, 1))  # names that each question should have
     size = max(1, trajectories // names)
@@ -109,7 +105,9 @@ def route(uid: str, trajectory: int, *, trajectories: int, prompts: int, servers
 
 
 def servers_of(run: DictConfig) -> int:
-    """Return the number of rollout servers of a run, on the trainer's GPUs or on their own."""
+    """Return the number of rollout servers of a run, whether or not they share the trainer's
+    GPUs.
+    """
     rollout = run.actor_rollout_ref.rollout
     sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
     needed = math.prod(int(rollout.get(name) or 1) for name in sizes)

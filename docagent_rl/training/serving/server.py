@@ -14,19 +14,17 @@ from docagent_rl.training.serving.requests import LOADS, all_named
 
 
 class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which verl's is known and watched
-    """A server that takes images by name (`NamedImage`) and fetches those that its engine does not
-    hold.
-    """
+    """A server that accepts images by name (`NamedImage`), and fetches those its engine lacks."""
 
     async def run_server(self, args: argparse.Namespace) -> None:
-        """Start verl's server; its engine's front end then takes images that are preprocessed."""
+        """Start verl's server, and make its engine's front end accept preprocessed images."""
         await super().run_server(args)
         self._pages = Pages(
             self.engine.renderer, cast("torch.dtype", self.engine.model_config.dtype)
         )
         self.engine.input_processor.input_preprocessor = PagePreprocessor(self.engine, self._pages)
 
-    # what it does not look at is passed on
+    # arguments that are not used here are passed on
     async def generate(  # ty: ignore[incompatible-method-override]
         self,
         prompt_ids: list[int],
@@ -35,16 +33,18 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
         image_data: list[Any] | None = None,
         **others: Any,
     ) -> TokenOutput:
-        """Generate as verl does; an image that the engine has lost meanwhile is sent again."""
+        """Generate as verl does; if the engine has evicted an image in the meantime, send it
+        again.
+        """
         ask = partial(super().generate, prompt_ids, **others)
         if not all_named(image_data):
             return await ask(sampling_params, request_id, image_data=image_data)
         loaded, loads = await self._pages.load(image_data, every=False)
         try:
-            # verl takes values out of the parameters
+            # a copy, as verl removes values from the parameters
             output = await ask(dict(sampling_params), request_id, image_data=loaded)
         except EvictedError:
-            # it waited for a weight update, which empties the caches, or others have filled them
+            # the request waited for a weight update, which clears the caches, or others filled them
             loaded, again = await self._pages.load(image_data, every=True)
             loads += again
             output = await ask(dict(sampling_params), request_id, image_data=loaded)
@@ -53,7 +53,7 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
 
 
 class PageReplica(upstream.vLLMReplica):
-    """verl's replica with servers of this module."""
+    """verl's replica with the server of this module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,8 +1,8 @@
-"""A checkpoint engine of verl that sends weights through Ray, without an accelerator's network.
+"""A checkpoint engine for verl that sends weights through Ray, without an accelerator's network.
 
-verl's trainer mode `separate_async` has rollout servers of their own, to which weights have to
-travel, and verl's own engines for that (NCCL, NIXL, Mooncake) need accelerators. This one is for
-`+profile=cpu`: `actor_rollout_ref.rollout.checkpoint_engine.backend=docagent_ray`.
+In verl's trainer mode `separate_async`, weights are sent to separate rollout servers. verl's own
+engines for that (NCCL, NIXL, Mooncake) need accelerators. This one is for `+profile=cpu`:
+`actor_rollout_ref.rollout.checkpoint_engine.backend=docagent_ray`.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ Bucket = list[tuple[str, Tensor]]
 
 
 class Mailbox:
-    """An actor that keeps each bucket until all receivers have taken it; one waits for each at
-    most.
+    """An actor that keeps each bucket until all receivers have taken it, at most one per
+    receiver.
     """
 
     def __init__(self, receivers: int) -> None:
@@ -29,7 +29,7 @@ class Mailbox:
         ]
 
     async def put(self, bucket: Bucket | None) -> None:
-        """Give all receivers a bucket; `None` says that it was the last."""
+        """Deliver a bucket to all receivers; `None` marks the end."""
         for box in self._boxes:
             await box.put(bucket)
 
@@ -40,10 +40,10 @@ class Mailbox:
 
 @CheckpointEngineRegistry.register(BACKEND)
 class RayCheckpointEngine(CheckpointEngine):
-    """A sender, which is the first process of the policy, or a receiver beside a rollout server.
+    """A sender in the first process of the policy, or a receiver next to a rollout server.
 
-    The other processes of the policy go through the weights as well, since they gather them
-    together.
+    The other processes of the policy iterate over the weights as well, because gathering them is a
+    collective operation.
     """
 
     def __init__(self, bucket_size: int, is_master: bool = False) -> None:
@@ -53,14 +53,14 @@ class RayCheckpointEngine(CheckpointEngine):
         self._receiver = -1
 
     def prepare(self) -> dict[str, Any]:
-        """Return nothing: the mailbox is made once the number of receivers is known."""
+        """Return no metadata; the mailbox is created when the number of receivers is known."""
         return {}
 
     @classmethod
     def build_topology(
         cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[dict]
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-        """Make the mailbox of one update, and say who takes what out of it."""
+        """Create the mailbox of one update, and assign its boxes to the receivers."""
         mailbox = ray.remote(Mailbox).options(num_cpus=0).remote(rollout_world_size)
         senders = {
             "mailbox": [mailbox] * actor_wg_world_size,
@@ -72,29 +72,29 @@ class RayCheckpointEngine(CheckpointEngine):
         }
         return senders, receivers
 
-    # verl passes on what `build_topology` has made for this process
+    # verl passes what `build_topology` has returned for this process
     def init_process_group(  # ty: ignore[incompatible-method-override]
         self, mailbox: ActorHandle, receiver: int
     ) -> None:
-        """Take the mailbox of this update."""
+        """Store the mailbox of this update."""
         self._mailbox = mailbox
         self._receiver = receiver
 
     def finalize(self) -> None:
-        """Let go of the mailbox, which ends with its last handle."""
+        """Release the mailbox, which ends with its last handle."""
         self._mailbox = None
 
     async def send_weights(
         self, weights: Generator[tuple[str, Tensor], None, None], global_steps: int | None = None
     ) -> None:
-        """Send all weights, bucket by bucket; a process that is no sender gathers them alone."""
+        """Send all weights bucket by bucket; a process that is not the sender only gathers them."""
         for bucket in buckets(weights, self._bucket_bytes):
             if self._sends:
                 await self._actor.put.remote(bucket)
         if self._sends:
             await self._actor.put.remote(None)
 
-    # verl's engines are asynchronous generators, which its base does not say
+    # verl's engines are asynchronous generators, contrary to the annotation of the base class
     async def receive_weights(  # ty: ignore[incompatible-method-override]
         self, global_steps: int | None = None
     ) -> AsyncGenerator[tuple[str, Tensor], None]:
@@ -106,12 +106,12 @@ class RayCheckpointEngine(CheckpointEngine):
     @property
     def _actor(self) -> Any:
         if self._mailbox is None:
-            raise RuntimeError("weights are sent before init_process_group has named the mailbox")
+            raise RuntimeError("weights are sent before init_process_group has set the mailbox")
         return self._mailbox
 
 
 def buckets(weights: Iterable[tuple[str, Tensor]], most_bytes: int) -> Generator[Bucket]:
-    """Yield weights in buckets of up to `most_bytes`; a larger weight has a bucket of its own."""
+    """Yield weights in buckets of up to `most_bytes`; a larger weight gets its own bucket."""
     bucket: Bucket = []
     filled = 0
     for name, weight in weights:

@@ -1,6 +1,4 @@
-"""Reads the sizes of a configuration, and says which of them verl would refuse, without starting
-anything.
-"""
+"""Read the sizes of a configuration, and find those that verl would refuse, without starting it."""
 
 import contextlib
 import io
@@ -33,15 +31,14 @@ from docagent_rl.training.settings.models import STRATEGIES, model_config
 ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
 MODEL = "actor_rollout_ref.model"
 FLASH_ATTENTION = "flash_attention_2"
-"""verl's own choice, where nothing else is set (`workers/config/model.py`)."""
+"""verl's default (`workers/config/model.py`)."""
 REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraException)
 
 
 def size_problems(config: DictConfig) -> Iterator[str]:
-    """Name sizes that do not go together, each with the values to set."""
-    if (
-        OmegaConf.select(config, f"{ACTOR}.strategy") in STRATEGIES
-    ):  # others have rules that verl checks
+    """Name sizes that are not compatible, each with the values to set."""
+    # the rules are those of FSDP; verl checks those of other engines
+    if OmegaConf.select(config, f"{ACTOR}.strategy") in STRATEGIES:
         yield from map(str, problems(read_layout(config)))
         yield from _losses(config)
 
@@ -49,11 +46,10 @@ def size_problems(config: DictConfig) -> Iterator[str]:
 def read_layout(
     config: DictConfig, nodes: int | None = None, per_node: int | None = None
 ) -> Layout:
-    """Read the sizes of a configuration, with other numbers of nodes and of GPUs a node if they are
-    given.
+    """Read the sizes of a configuration, optionally with other numbers of nodes and GPUs per node.
 
     Raises:
-        UserError: there is no system of the configured name.
+        UserError: the configured system does not exist.
     """
     parts = list(_parts(config))
     values = dict.fromkeys(SERVER, 1) | {part.sequence_parallel: 1 for part in parts}
@@ -84,7 +80,7 @@ def read_layout(
 
 
 def _apart(config: DictConfig) -> bool:
-    """Return whether no rollout server shares the trainer's GPUs."""
+    """Return whether rollout servers have separate GPUs."""
     separate = str(OmegaConf.select(config, "trainer.v1.trainer_mode")).endswith("separate_async")
     return separate and not OmegaConf.select(
         config, "actor_rollout_ref.hybrid_engine", default=True
@@ -96,13 +92,13 @@ def _trained(config: DictConfig) -> list[str]:
 
 
 def _parts(config: DictConfig) -> Iterator[Part]:
-    """Yield the policy, and where they are the reference and the critic."""
+    """Yield the policy and, if they exist, the reference and the critic."""
 
     def part(
         section: str, engine: str, dynamic: str, tokens: tuple[str, ...], **sizes: str
     ) -> Part:
         own = f"{section}.ulysses_sequence_parallel_size"
-        # the engine's where that of the section is 1, and always for a critic
+        # the engine's key applies if the section's is 1, and always for a critic
         mine = section != "critic" and (OmegaConf.select(config, own) or 1) > 1
         present = {
             name: key for name, key in sizes.items() if OmegaConf.select(config, key) is not None
@@ -148,20 +144,20 @@ def _parts(config: DictConfig) -> Iterator[Part]:
 
 
 def has_reference(config: DictConfig) -> bool:
-    """Return whether a reference runs."""
+    """Return whether there is a reference model."""
     return bool(need_reference_policy(config))
 
 
 def has_critic(config: DictConfig) -> bool:
     """Return whether a critic is trained."""
     with warnings.catch_warnings():
-        # verl remarks that a critic is off, which is meant
+        # verl warns that the critic is off, which is intended
         warnings.simplefilter("ignore")
         return bool(need_critic(config))
 
 
 def _losses(config: DictConfig) -> Iterator[str]:
-    """Yield losses and kernels of verl that micro-batches or a value head would break."""
+    """Name losses and kernels of verl that do not work with micro-batches or a value head."""
     for section in _trained(config):
         mode = OmegaConf.select(config, f"{section}.loss_agg_mode")
         scale = OmegaConf.select(config, f"{section}.loss_scale_factor")
@@ -172,34 +168,31 @@ def _losses(config: DictConfig) -> Iterator[str]:
             )
     if has_critic(config) and OmegaConf.select(config, "critic.model.use_fused_kernels"):
         yield (
-            "critic.model.use_fused_kernels=true: a value model has no log-probs to fuse: set "
-            "it "
+            "critic.model.use_fused_kernels=true: a value model has no log-probs to fuse: set it "
             "to false"
         )
     dynamic = config.actor_rollout_ref.actor.use_dynamic_bsz
     if dynamic != config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz:
         yield (
-            f"{ROLLOUT}.log_prob_use_dynamic_bsz has to be "
+            f"{ROLLOUT}.log_prob_use_dynamic_bsz must be equal to "
             f"{ACTOR}.use_dynamic_bsz={str(dynamic).lower()}"
         )
     model = OmegaConf.select(config, "actor_rollout_ref.model")
     backend = OmegaConf.select(model, "fused_kernel_options.impl_backend")
     if OmegaConf.select(model, "use_fused_kernels") and backend not in ("torch", "triton", "liger"):
         yield (
-            f"actor_rollout_ref.model.fused_kernel_options.impl_backend={backend} leaves the model "
-            "without "
-            "log-probs: set torch"
+            f"actor_rollout_ref.model.fused_kernel_options.impl_backend={backend} does not compute "
+            "log-probs: set it to torch"
         )
 
 
 def head_problems(config: DictConfig) -> Iterator[str]:
-    """Name numbers of GPUs that cannot share the policy's heads, and what kernels leave out or
-    refuse.
+    """Name numbers of GPUs that do not divide the policy's heads, and what kernels do not support.
 
-    Of the heads verl, vLLM and the kernels speak minutes later, of a cap of logits never.
+    verl, vLLM and the kernels would report the heads minutes later, and a cap on logits never.
     """
     model = None
-    with contextlib.suppress(ValueError):  # of no model, which the check of its family says
+    with contextlib.suppress(ValueError):  # the check of the family reports it
         model = model_config(str(OmegaConf.select(config, f"{MODEL}.path")))
     if model is None:
         return
@@ -209,30 +202,32 @@ def head_problems(config: DictConfig) -> Iterator[str]:
     for key in (f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", TENSOR_PARALLEL):
         size = OmegaConf.select(config, key) or 1
         if heads % size or (kv % size and size % kv):
-            yield f"{key}={size}: the model has {heads} heads, {kv} of keys"
+            yield (
+                f"{key}={size}: it must divide the model's {heads} attention heads, and divide or "
+                f"be a multiple of its {kv} key heads"
+            )
     fused = f"{MODEL}.use_fused_kernels"
     if OmegaConf.select(config, fused) and getattr(text, "final_logit_softcapping", None):
-        yield f"{fused}=true leaves out the cap of the model's logits: set it to false"
+        yield f"{fused}=true ignores the model's cap on logits: set it to false"
     yield from _kernel_problems(config, text)
 
 
 def _kernel_problems(config: DictConfig, text: Any) -> Iterator[str]:
-    """Name heads that no flash attention of a GPU computes."""
+    """Name heads that are too large for flash attention on a GPU."""
     key = f"{MODEL}.override_config.attn_implementation"
     attention = OmegaConf.select(config, key) or FLASH_ATTENTION
     sizes = [getattr(text, name, None) or 0 for name in ("head_dim", "global_head_dim")]
     if attention == FLASH_ATTENTION and max(sizes) > LARGEST_HEAD and not is_cpu_platform():
         yield (
-            f"{key}={attention} takes heads of up to {LARGEST_HEAD}, the model has heads of "
-            f"{max(sizes)}: "
-            f"set +{key}=sdpa"
+            f"{key}={attention} supports head sizes up to {LARGEST_HEAD}, but the model's is "
+            f"{max(sizes)}: set +{key}=sdpa"
         )
 
 
 def verls_problems(config: DictConfig) -> Iterator[str]:
-    """Let verl check what it would check right after the preflight, where a failure is a traceback.
+    """Run the checks that verl would run after the preflight, where a failure is a traceback.
 
-    The critic's model is left out, whose files verl would load.
+    The critic's model is omitted, because verl would load its files.
     """
     copied = config.copy()
     critic = has_critic(config)
@@ -248,9 +243,9 @@ def verls_problems(config: DictConfig) -> Iterator[str]:
 
 
 def refusal(check: Callable[[], object]) -> str | None:
-    """Return the reason why a check of verl's fails; None if it passes.
+    """Run a check of verl's and return why it fails, or None if it passes.
 
-    What it prints and warns of is dropped: verl says it all again when it starts.
+    Its output and warnings are dropped, as verl repeats them when it starts.
     """
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Keys of verl that go together, or that another key leaves without effect (`rule` in the
+"""verl keys that depend on each other, or that have no effect under another key (`rule` in the
 ledger).
 """
 
@@ -15,19 +15,19 @@ ROLLOUT, ACTOR, MODEL = (f"actor_rollout_ref.{part}" for part in ("rollout", "ac
 ENGINES = (f"{ACTOR}.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
 CORRECTION = "algorithm.rollout_correction"
 QUANTISED = ("fp8", "torchao", "ascend")
-"""verl's ways to hold the rollout's weights in fewer bits."""
+"""verl's methods of quantising the rollout's weights."""
 DELTA_LAYERS = ("qwen3_5", "qwen3_5_moe")
-"""Model types some of whose layers pass a state from token to token."""
+"""Model types with layers that pass a state from token to token."""
 ENTROPY = {
     "entropy_from_logits_with_chunking": False,
     "entropy_from_logits_chunk_size": 2048,
     "entropy_checkpointing": False,
 }
-"""Keys of the computation of entropies, with verl's defaults."""
+"""Keys for the computation of entropies, with verl's defaults."""
 
 
 def combination_problems(config: DictConfig) -> Iterator[str]:
-    """Name keys that contradict each other, or of which one leaves the other without effect."""
+    """Name keys that contradict each other, and keys that have no effect because of another key."""
     for section in ENGINES:
         yield from precision_problems(config, section)
     yield from _validation(config)
@@ -40,22 +40,21 @@ def combination_problems(config: DictConfig) -> Iterator[str]:
 
 
 def strategy_problems(config: DictConfig) -> Iterator[str]:
-    """Name engines other than FSDP's; of a critic where there is one."""
+    """Name engines other than FSDP, including that of a critic if there is one."""
     sections = [ACTOR, "actor_rollout_ref.ref", *(["critic"] if has_critic(config) else [])]
     for section in sections:
         strategy = OmegaConf.select(config, f"{section}.strategy")
         if strategy not in STRATEGIES:
             yield (
-                f"{section}.strategy={strategy}: has to be {' or '.join(STRATEGIES)}: workers, "
-                "patches and "
-                "recipes of this package are those of FSDP"
+                f"{section}.strategy={strategy}: it must be {' or '.join(STRATEGIES)}; this "
+                "package's workers, patches and recipes are for FSDP"
             )
 
 
 def precision_problems(config: DictConfig, section: str) -> Iterator[str]:
-    """Name a `dtype` of an engine's section in which it would not compute.
+    """Name a `dtype` in an engine's section that has no effect.
 
-    verl's FSDP engines read `mixed_precision` alone, and compute in bfloat16 without one.
+    verl's FSDP engines only read `mixed_precision`, and compute in bfloat16 if it is not set.
     """
     engine = OmegaConf.select(config, section)
     if engine is None or engine.dtype == "bfloat16":  # verl's default, which recipes repeat
@@ -70,12 +69,15 @@ def precision_problems(config: DictConfig, section: str) -> Iterator[str]:
 
 
 def _validation(config: DictConfig) -> Iterator[str]:
-    """`trainer.ppo.v1.agent_loop_tq` hands servers the temperature, and nothing of `do_sample`."""
+    """Check `val_kwargs`: `trainer.ppo.v1.agent_loop_tq` passes on only the temperature, not
+    `do_sample`.
+    """
     sampling = OmegaConf.select(config, f"{ROLLOUT}.val_kwargs")
     key = f"{ROLLOUT}.val_kwargs"
     if sampling.do_sample and sampling.temperature == 0:
         yield (
-            f"{key}.do_sample=true has no effect at {key}.temperature=0: set a temperature above 0"
+            f"{key}.do_sample=true has no effect with {key}.temperature=0: set a temperature "
+            "above 0"
         )
     if not sampling.do_sample and sampling.temperature > 0:
         yield (
@@ -85,7 +87,9 @@ def _validation(config: DictConfig) -> Iterator[str]:
 
 
 def _entropy(config: DictConfig) -> Iterator[str]:
-    """`FSDPEngineWithLMHead.prepare_model_outputs`: fused kernels bring entropies with them."""
+    """Check entropy keys: fused kernels compute entropies themselves
+    (`FSDPEngineWithLMHead.prepare_model_outputs`).
+    """
     if not OmegaConf.select(config, f"{MODEL}.use_fused_kernels"):
         return
     for section in (ACTOR, f"{ACTOR}.fsdp_config"):
@@ -93,15 +97,14 @@ def _entropy(config: DictConfig) -> Iterator[str]:
             value = OmegaConf.select(config, f"{section}.{name}")
             if value != default:
                 yield (
-                    f"{section}.{name}={value} has no effect under {MODEL}.use_fused_kernels=true, "
-                    "which "
-                    "computes entropies in chunks itself: leave it out"
+                    f"{section}.{name}={value} has no effect with {MODEL}.use_fused_kernels=true, "
+                    "which computes entropies in chunks itself: remove it"
                 )
 
 
 def _correction(config: DictConfig) -> Iterator[str]:
-    """`trainer_base._compute_advantage` corrects nothing in bypass mode, and leaves the loss as it
-    is.
+    """Check rollout correction, which does nothing in bypass mode
+    (`trainer_base._compute_advantage`).
     """
     if not OmegaConf.select(config, f"{CORRECTION}.bypass_mode"):
         return
@@ -109,53 +112,49 @@ def _correction(config: DictConfig) -> Iterator[str]:
         value = OmegaConf.select(config, f"{CORRECTION}.{name}")
         if value is not None:
             yield (
-                f"{CORRECTION}.{name}={value} has no effect under {CORRECTION}.bypass_mode=true: "
-                "set "
-                "bypass_mode=false"
+                f"{CORRECTION}.{name}={value} has no effect with {CORRECTION}.bypass_mode=true: "
+                "set bypass_mode=false"
             )
     if not OmegaConf.select(config, f"{ROLLOUT}.calculate_log_probs"):
         yield (
-            f"{CORRECTION}.bypass_mode=true reads the server's log-probs: set "
+            f"{CORRECTION}.bypass_mode=true needs the server's log-probs: set "
             f"{ROLLOUT}.calculate_log_probs=true"
         )
 
 
 def _groups(config: DictConfig) -> Iterator[str]:
-    """`training.trainer.replay_buffer.GroupFilter`."""
+    """Check the filter of groups (`training.trainer.replay_buffer.GroupFilter`)."""
     filters = OmegaConf.select(config, "algorithm.filter_groups.enable")
     if filters and config.actor_rollout_ref.rollout.n == 1:
         yield (
-            f"algorithm.filter_groups.enable=true has no effect with {ROLLOUT}.n=1: there is "
-            "nothing to "
-            "compare in a group of one trajectory"
+            f"algorithm.filter_groups.enable=true has no effect with {ROLLOUT}.n=1, because a "
+            "group of one trajectory has nothing to compare"
         )
 
 
 def _quantised(config: DictConfig) -> Iterator[str]:
-    """`vllm_async_server._apply_quantization`."""
+    """Check quantised rollouts (`vllm_async_server._apply_quantization`)."""
     key = f"{ROLLOUT}.quantization"
     chosen = OmegaConf.select(config, key)
     if chosen is None:
         return
     if chosen not in QUANTISED:
-        yield f"{key}={chosen}: verl knows {', '.join(QUANTISED)}"
+        yield f"{key}={chosen}: verl only supports {', '.join(QUANTISED)}"
     elif config.trainer.device == "cpu":
         yield (
-            f"{key}={chosen}: weights of a quantised server cannot be updated on a CPU: leave "
-            "it "
-            "out"
+            f"{key}={chosen}: weights of a quantised server cannot be updated on a CPU: remove it"
         )
     elif chosen == "fp8" and not hasattr(model := _model(config, MODEL), "num_hidden_layers"):
         yield (
-            f"{key}=fp8: verl looks for num_hidden_layers at the top of the model's configuration, "
-            "where "
-            f"{model.model_type} has none, and the server would not start: leave it out"
+            f"{key}=fp8: verl expects num_hidden_layers at the top level of the model's "
+            f"configuration, where {model.model_type} has none, and the server would not start: "
+            "remove it"
         )
 
 
 def _shared_rows(config: DictConfig) -> Iterator[str]:
-    """`models.transformers.qwen3_5` hands the state over by flash-linear-attention's
-    communication.
+    """Check delta layers: `models.transformers.qwen3_5` passes their state between GPUs with
+    flash-linear-attention.
     """
     keys = [f"{section}.ulysses_sequence_parallel_size" for section in (ACTOR, *ENGINES)]
     for key in keys:
@@ -163,21 +162,19 @@ def _shared_rows(config: DictConfig) -> Iterator[str]:
         size = OmegaConf.select(config, key) or 1
         if size > 1 and getattr(model, "model_type", None) in DELTA_LAYERS:
             yield (
-                f"{key}={size}: the delta layers of {model.model_type} hand their state from GPU "
-                "to GPU by a "
-                "kernel of flash-linear-attention that is not run here, so that their rows cannot "
-                "be shared: "
-                "set it to 1"
+                f"{key}={size}: the delta layers of {model.model_type} would pass their state "
+                "between GPUs with a kernel of flash-linear-attention, which has not been tested "
+                "here, so a row cannot be shared by several GPUs: set it to 1"
             )
 
 
 def _starts(config: DictConfig) -> Iterator[str]:
-    """`trainer_base.fit` and `_load_checkpoint`."""
+    """Check how the run starts (`trainer_base.fit` and `_load_checkpoint`)."""
     trainer = config.trainer
     if trainer.val_only and not trainer.val_before_train:
         yield (
             "trainer.val_only=true has no effect with trainer.val_before_train=false: the run "
-            "would train"
+            "would train; set trainer.val_before_train=true"
         )
     if trainer.resume_from_path is not None and trainer.resume_mode != "resume_path":
         yield (
@@ -187,18 +184,16 @@ def _starts(config: DictConfig) -> Iterator[str]:
 
 
 def _model(config: DictConfig, section: str) -> Any:
-    """Return the configuration of a model in a folder, or of a released one; of others a
-    stand-in.
-    """
+    """Return the configuration of a model in a folder or of a released one, or a placeholder."""
     try:
         found = model_config(str(OmegaConf.select(config, f"{section}.path")))
-    except ValueError:  # of no model, which the check of its family says
+    except ValueError:  # the check of the family reports it
         found = None
     return _Unknown() if found is None else found
 
 
 class _Unknown:
-    """A model that only the hub knows: nothing is said of it."""
+    """A placeholder for a model whose configuration is not known here; it passes all rules."""
 
     model_type = None
     num_hidden_layers = None

@@ -1,9 +1,10 @@
-"""Batches, micro-batches, servers and GPUs that go together under verl 0.9.1, and what to change.
+"""Rules of verl 0.9.1 for the sizes of batches, micro-batches, servers and GPUs, and what to
+change.
 
-Pure: integers in, problems out. Each rule's docstring names what of verl asserts it. With
-micro-batches of tokens (`use_dynamic_bsz`) the rules on micro-batches fall away; mini-batches,
-sequence parallelism, FSDP groups and rollout servers have to divide all the same. What verl's
-`validate_config` finds is left to it.
+These are pure functions from integers to problems. The docstring of each rule names the code in
+verl that asserts it. With dynamic micro-batches (`use_dynamic_bsz`) the rules for micro-batches do
+not apply; those for mini-batches, sequence parallelism, FSDP groups and rollout servers still do.
+What verl's `validate_config` checks is not repeated here.
 """
 
 from __future__ import annotations
@@ -23,65 +24,67 @@ TENSOR_PARALLEL = SERVER[0]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A model in training workers: the keys of its sizes, `None` where it has no such size."""
+    """A model in training workers: the keys of its sizes, `None` if it has no such size."""
 
     sequence_parallel: str
     """GPUs that share a row."""
     fsdp_size: str
-    """GPUs that share the weights; -1 means all."""
+    """GPUs over which weights are sharded; -1 means all."""
     mini: str | None = None
-    """Questions of a mini-batch; times `TRAJECTORIES` they count rows."""
+    """Questions per mini-batch; multiplied by `TRAJECTORIES`, rows per mini-batch."""
     micro: str | None = None
-    """Rows of a micro-batch of an update, on one GPU."""
+    """Rows per micro-batch in an update, on one GPU."""
     infer_micro: str | None = None
-    """The same of a pass without gradients."""
+    """Rows per micro-batch in a pass without gradients, on one GPU."""
     tokens: tuple[str, ...] = ()
-    """Tokens of a dynamic micro-batch on one GPU, of an update and of a pass without gradients."""
+    """Tokens per dynamic micro-batch on one GPU, in an update and in a pass without gradients."""
     dynamic: bool = False
-    """Micro-batches hold tokens rather than rows."""
+    """Whether the size of micro-batches is given in tokens instead of rows."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The sizes of a run: its values by key, and its models, the policy first."""
+    """The sizes of a run: the values by key, and the models with the policy first."""
 
     values: Mapping[str, int]
     parts: Sequence[Part]
     longest: int
     """Tokens of the longest row."""
     several_rows: bool = False
-    """A trajectory has one or more rows, so that their number is known only when it has ended."""
+    """Whether a trajectory can have several rows, whose number is only known after it has ended."""
     mean_over_rows: bool = False
-    """The loss of the policy or the critic counts rows."""
+    """Whether the loss of the policy or the critic is a mean over rows."""
     own_servers: bool = False
-    """Rollout servers have GPUs of their own."""
+    """Whether rollout servers have separate GPUs."""
 
     @property
     def gpus(self) -> int:
-        """GPUs of the training workers, and of the rollout servers that share them."""
+        """The number of GPUs of the training workers, and of rollout servers that share them."""
         return self.values[NODES] * self.values[PER_NODE]
 
     @property
     def server(self) -> int:
-        """GPUs of a rollout server."""
+        """The number of GPUs of a rollout server."""
         return math.prod(self.values[key] for key in SERVER)
 
     @property
     def played(self) -> int:
-        """Trajectories of a step, which are its rows where each trajectory has one."""
+        """The number of trajectories per step, which is that of rows if each has one."""
         return self.values[BATCH] * self.values[TRAJECTORIES]
 
     def workers(self, part: Part) -> int:
-        """Data-parallel workers of a model (`FSDPEngine.get_data_parallel_size`); at least 1."""
+        """Return the number of a model's data-parallel workers, at least 1
+        (`FSDPEngine.get_data_parallel_size`).
+        """
         return max(self.gpus // self.values[part.sequence_parallel], 1)
 
     def mini_rows(self, part: Part) -> int:
-        """Rows of a mini-batch."""
+        """Return the number of rows per mini-batch."""
         return self.values[part.mini or BATCH] * self.values[TRAJECTORIES]
 
     @property
     def multiple(self) -> int:
-        """The number that verl fills the rows of a step up to a multiple of, with empty rows.
+        """The number to a multiple of which verl pads the rows of a step with empty rows.
 
         Source: verl 0.9.1, `trainer_base._get_required_batch_multiple`, `padding_utils`.
         """
@@ -90,21 +93,19 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Rows of a step, the empty ones included; of several-row trajectories, what it is a
-        multiple of.
+        """The number of rows per step, including empty ones; with several rows per trajectory, the
+        number of which it is a multiple.
         """
         return self.multiple if self.several_rows else _up(self.played, self.multiple)
 
     def changed(self, change: Mapping[str, int]) -> Layout:
-        """Return the layout with other values."""
+        """Return a copy of the layout with other values."""
         return replace(self, values={**self.values, **change})
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Sizes that do not go together, in one sentence with the keys, and values with which the rule
-    holds.
-    """
+    """Incompatible sizes: a sentence with the keys, and values with which the rule is satisfied."""
 
     text: str
     change: Mapping[str, int]
@@ -114,20 +115,18 @@ class Problem:
 
 
 def problems(layout: Layout) -> list[Problem]:
-    """List what verl refuses, at the start or at the first update, and where it would add empty
-    rows.
-    """
+    """List what verl refuses at the start or in the first update, and where it adds empty rows."""
     rules = (_servers, _groups, _mini_batches, _empty_rows, _micro_batches, _tokens)
     return [problem for rule in rules for problem in rule(layout)]
 
 
 def remedy(layout: Layout) -> dict[str, int]:
-    """Return values of keys with which all rules hold; none where they do.
+    """Return values of keys with which all rules are satisfied; empty if they already are.
 
-    Changes are made one after the other, since one may settle or raise another problem.
+    Changes are made one after another, because one may solve or cause another problem.
 
     Raises:
-        ValueError: no end was found.
+        ValueError: no solution was found.
     """
     found: dict[str, int] = {}
     for _ in range(80):
@@ -135,11 +134,13 @@ def remedy(layout: Layout) -> dict[str, int]:
         if not open_problems:
             return found
         found |= open_problems[0].change
-    raise ValueError(f"no sizes found that go together, the last {_overrides(found)}")
+    raise ValueError(f"no compatible sizes were found; the last ones were {_overrides(found)}")
 
 
 def _servers(layout: Layout) -> Iterator[Problem]:
-    """`engine_workers.ActorRolloutRefWorker.init_model`; `replica.RolloutReplica.__init__`."""
+    """Servers must divide the GPUs (`engine_workers.ActorRolloutRefWorker.init_model`,
+    `replica.RolloutReplica.__init__`).
+    """
     server = layout.server
     node = layout.values[PER_NODE]
     whole = server % node == 0 if server > node else node % server == 0
@@ -149,14 +150,14 @@ def _servers(layout: Layout) -> Iterator[Problem]:
     fits = _divisor(math.gcd(node, layout.gpus), layout.values[TENSOR_PARALLEL])
     others = {key: 1 for key in SERVER[1:] if layout.values[key] != 1}
     yield Problem(
-        f"{layout.gpus} GPUs, {node} a node, cannot be divided into servers of {server} ({named})",
+        f"{layout.gpus} GPUs, {node} per node, cannot be split into servers of {server} ({named})",
         {TENSOR_PARALLEL: fits, **others},
     )
 
 
 def _groups(layout: Layout) -> Iterator[Problem]:
-    """`FSDPEngine._init_device_mesh` and `fsdp.utils.create_device_mesh`, which torch refuses
-    otherwise.
+    """Groups must divide the GPUs, or torch refuses the mesh (`FSDPEngine._init_device_mesh`,
+    `fsdp.utils.create_device_mesh`).
     """
     for part in layout.parts:
         shared = layout.values[part.sequence_parallel]
@@ -172,38 +173,39 @@ def _groups(layout: Layout) -> Iterator[Problem]:
 
 
 def _mini_batches(layout: Layout) -> Iterator[Problem]:
-    """`TrainingWorker.train_mini_batch`: workers share a mini-batch."""
+    """Workers must share a mini-batch equally (`TrainingWorker.train_mini_batch`)."""
     for part in layout.parts:
         rows = layout.mini_rows(part)
         workers = layout.workers(part)
         if part.mini is not None and rows % workers:
             yield Problem(
                 f"{_product(layout, part.mini)} rows, which {workers} data-parallel workers cannot "
-                "share "
-                "equally",
+                "share equally",
                 _fill(layout, part.mini, workers),
             )
 
 
 def _empty_rows(layout: Layout) -> Iterator[Problem]:
-    """`padding_utils` fills mini-batches with empty rows, which are no part of their mean over
-    rows.
+    """A step should need no empty rows, with which `padding_utils` pads mini-batches.
 
-    So a row of a mini-batch with empty ones weighs more than another. (In verl's own trainer modes,
-    which count them, it weighs the same, and that step is smaller.) verl asserts nothing here;
-    where trajectories have several rows, empty ones cannot be avoided.
+    Empty rows are not part of a mean over rows, so that a row in a mini-batch with empty rows has a
+    higher weight than others. (verl's own trainer modes count empty rows: weights are then equal,
+    and that step is smaller.) verl does not assert this. If trajectories have several rows, empty
+    rows cannot be avoided.
     """
     if layout.mean_over_rows and not layout.several_rows and layout.rows > layout.played:
         yield Problem(
             f"{_product(layout, BATCH)} rows, to which verl adds {layout.rows - layout.played} "
-            "empty ones to "
-            "fill mini-batches, and the loss is a mean over rows: they would not weigh the same",
+            "empty ones to fill mini-batches. As the loss is a mean over rows, rows would have "
+            "different weights",
             _fill(layout, BATCH, layout.multiple),
         )
 
 
 def _micro_batches(layout: Layout) -> Iterator[Problem]:
-    """`workers.engine.utils.prepare_micro_batches`: not with dynamic micro-batches."""
+    """Micro-batches that are not dynamic must divide the rows of a GPU
+    (`workers.engine.utils.prepare_micro_batches`).
+    """
     for part in layout.parts:
         workers = layout.workers(part)
         trained = [(part.micro, layout.mini_rows(part), "a mini-batch")] if part.mini else []
@@ -217,19 +219,21 @@ def _micro_batches(layout: Layout) -> Iterator[Problem]:
                 continue
             own = rows // workers
             size = layout.values[key]
-            text = f"{key}={size} does not divide the {own} rows of {of} on a GPU"
+            text = f"{key}={size} does not divide the {own} rows of {of} on one GPU"
             yield Problem(text, {key: _divisor(own, size)})
 
 
 def _tokens(layout: Layout) -> Iterator[Problem]:
-    """`utils.seqlen_balancing.rearrange_micro_batches`: dynamic micro-batches hold the longest
-    row.
+    """Dynamic micro-batches must have room for the longest row
+    (`utils.seqlen_balancing.rearrange_micro_batches`).
     """
     for part in layout.parts:
         shared = layout.values[part.sequence_parallel]
         for key in part.tokens if part.dynamic else ():
             if layout.values[key] * shared < layout.longest:
-                text = f"{key}={layout.values[key]} cannot hold a row of {layout.longest} tokens"
+                text = (
+                    f"{key}={layout.values[key]} is too small for a row of {layout.longest} tokens"
+                )
                 yield Problem(text, {key: -(-layout.longest // shared)})
 
 
@@ -240,7 +244,7 @@ def _product(layout: Layout, key: str) -> str:
 
 
 def _fill(layout: Layout, key: str, divisor: int) -> dict[str, int]:
-    """Raise `key`, in questions, so that `divisor` divides its rows."""
+    """Return the next larger value of `key`, in questions, for which `divisor` divides the rows."""
     return {key: _up(layout.values[key], divisor // math.gcd(layout.values[TRAJECTORIES], divisor))}
 
 

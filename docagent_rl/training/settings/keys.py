@@ -1,4 +1,4 @@
-"""Keys of a run that nobody reads, and trackers and trainers that there are not."""
+"""Find unknown keys, unknown trackers and unknown trainer modes in a run's configuration."""
 
 import difflib
 import sys
@@ -17,16 +17,16 @@ from docagent_rl.training.settings.ledger import MODES, SFT_FILE, ledger
 from docagent_rl.training.settings.trackers import access_problems
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
-"""Sections with rules of their own: `ray.init`, ours, Hydra's, and the name of the engine group."""
+"""Sections that are not checked here: `ray.init`, this package's, Hydra's, and the engine group."""
 TRACKER_PACKAGES = frozenset({"clearml", "mlflow", "swanlab", "tensorboard", "trackio", "wandb"})
-"""Trackers that are packages of the same name."""
+"""Trackers whose package has the same name."""
 
 
 @cache
 def reference() -> Mapping[str, Any]:
-    """Return verl's trainer configuration, every key of it; the same object for every caller.
+    """Return verl's trainer configuration with all keys; all callers get the same object.
 
-    `reward_kwargs` is read by verl (`get_custom_reward_fn`), and missing in its file.
+    verl reads `reward_kwargs` (`get_custom_reward_fn`), but it is missing from verl's file.
     """
     found = _verl("_generated_ppo_trainer")
     found["reward"]["custom_reward_function"]["reward_kwargs"] = {}
@@ -36,7 +36,7 @@ def reference() -> Mapping[str, Any]:
 @cache
 def sft_reference() -> Mapping[str, Any]:
     """Return the configuration of verl's supervised trainer, with the key that our data set
-    reads.
+    adds.
     """
     found = _verl("sft_trainer_engine")
     for entry in found.pop("defaults"):
@@ -57,15 +57,15 @@ def _verl(name: str) -> dict[str, Any]:
 
 
 def key_problems(config: DictConfig) -> Iterator[str]:
-    """Name each key of a run that nobody knows, with the nearest known one.
+    """Name each unknown key of a run, with the most similar known key.
 
-    Known are the keys of verl's configuration, and those of its dataclasses that its ledger names.
+    The known keys are those of verl's configuration, and those of its dataclasses in the ledger.
     """
     return _walk(plain_section(config, resolve=False), reference(), ledger().keys, "")
 
 
 def sft_key_problems(config: DictConfig) -> Iterator[str]:
-    """Name each key of a supervised run that nobody knows, with the nearest known one."""
+    """Name each unknown key of a supervised run, with the most similar known key."""
     return _walk(plain_section(config, resolve=False), sft_reference(), ledger(SFT_FILE).keys, "")
 
 
@@ -90,9 +90,9 @@ def _walk(
 
 
 def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
-    """Name trackers that verl does not have, which it says when all models are loaded.
+    """Name trackers that verl does not have; verl itself reports them after loading all models.
 
-    With `installed`, those too whose package, key or server this machine lacks.
+    With `installed`, also name trackers whose package, key or server is missing on this machine.
     """
     from verl.utils.tracking import Tracking
 
@@ -100,28 +100,26 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
     known = Tracking.supported_backend
     for name in chosen if OmegaConf.is_list(chosen) else [chosen]:
         if name == "tracking":
-            yield "trainer.logger: verl calls 'tracking' wandb today; write wandb"
+            yield "trainer.logger: 'tracking' is verl's old name for wandb; use wandb"
         elif name not in known:
             meant = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {meant[0]}?" if meant else f"it has {', '.join(known)}"
+            hint = f"did you mean {meant[0]}?" if meant else f"use one of {', '.join(known)}"
             yield f"trainer.logger: verl has no tracker {name!r}; {hint}"
-        # a folder of its name, as wandb makes for its runs, has no origin
+        # a folder with the tracker's name, which wandb creates for its runs, has no origin
         elif (
             installed and name in TRACKER_PACKAGES and not getattr(find_spec(name), "origin", None)
         ):
-            yield (
-                f"trainer.logger: {name} is not installed here: pip install {name}, or leave it out"
-            )
+            yield (f"trainer.logger: {name} is not installed: pip install {name}, or remove it")
     if installed:
         yield from access_problems(config)
 
 
 def mode_problems(config: DictConfig) -> Iterator[str]:
-    """Name a trainer mode that is not registered; modules of the user, loaded before, may register
-    some.
-    """
+    """Name a trainer mode that is not registered; the user's modules may have registered some."""
     trainers = sys.modules.get("verl.trainer.ppo.v1.trainer_base")
     known = dict.fromkeys((*TRAINER_MODES, *MODES, *getattr(trainers, "TRAINER_REGISTRY", ())))
     mode = OmegaConf.select(config, "trainer.v1.trainer_mode")
     if mode not in known:
-        yield f"trainer.v1.trainer_mode={mode} is not registered; known: {', '.join(known)}"
+        yield (
+            f"trainer.v1.trainer_mode={mode} is not registered; the modes are {', '.join(known)}"
+        )

@@ -1,7 +1,7 @@
-"""The ledger of verl's keys: the treatment of each in a run of this package (`verl_keys.yaml`).
+"""The ledger of verl's keys: how a run of this package treats each of them (`verl_keys.yaml`).
 
-A key that nobody reads, or whose change breaks the run, is refused with its reason and what to set
-in its place. Most of them would otherwise be accepted without a word, and do nothing.
+A key that is not read, or that breaks the run if it is changed, is refused with a reason and a
+replacement. Otherwise most of these keys would be silently accepted and do nothing.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ RL_FILE = "verl_keys.yaml"
 SFT_FILE = "verl_sft_keys.yaml"
 MODE = "trainer.v1.trainer_mode"
 OURS = "docagent_"
-"""Prefix of the names of this package's trainer modes; behind it stands the name of verl's."""
+"""Prefix of this package's trainer modes, followed by the name of verl's mode."""
 MODES = ("sync", "colocate_async", "separate_async")
 _ABSENT = object()
 
 
 class KeyKind(StrEnum):
-    """The treatment of a key."""
+    """How a key is treated."""
 
     READ = "read"
     """verl or this package reads it."""
     SET = "set"
-    """Recipes set it, and a run needs it so."""
+    """Recipes set it to the value that a run needs."""
     REPLACED = "replaced"
-    """Another key is read in its place."""
+    """Another key is read instead."""
     WITHOUT_EFFECT = "without effect"
-    """Nobody reads it."""
+    """It is never read."""
     REFUSED = "refused"
-    """It is read, and its change breaks the run."""
+    """It is read, and changing it breaks the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +48,28 @@ class KeyEntry:
 
     kind: KeyKind
     why: str = ""
-    """A clause that goes on behind "because"."""
+    """The reason, as a clause that follows "because"."""
     instead: str = ""
-    """What to set in its place."""
+    """What to set instead."""
     values: Sequence[Any] | None = None
-    """The values that it may have; `None`: any if it is read, verl's own if it is not."""
+    """The allowed values; `None`: any if the key is read, otherwise only verl's default."""
     modes: Sequence[str] = ()
-    """Trainer modes outside of which nobody reads it; none: all."""
+    """The only trainer modes that read it; empty: all of them."""
     rule: bool = False
-    """`combinations` decides, because it depends on other keys."""
+    """Whether `combinations` decides, because it depends on other keys."""
     note: str = ""
-    """What to know of a key that is read."""
+    """A remark about a key that is read."""
 
     def problem(self, key: str, value: Any, mode: str) -> str | None:
-        """Return what is wrong with a value that is not verl's own, in a sentence; None if nothing
-        is.
+        """Return a sentence about a value that differs from verl's default; None if it is
+        allowed.
         """
         given = f"{key}={'null' if value is None else value}"
         if self.modes and mode in MODES and mode not in self.modes:
             named = " or ".join(f"{OURS}{each}" for each in self.modes)
             return (
-                f"{given}: is read under {MODE}={named} alone, and the mode is {OURS}{mode}: "
-                "leave it out"
+                f"{given}: it is only read with {MODE}={named}, but the mode is {OURS}{mode}: "
+                "remove it"
             )
         if self.rule:
             return None
@@ -77,31 +77,29 @@ class KeyEntry:
             if value in self.values:
                 return None
             allowed = " or ".join(str(each) for each in self.values)
-            return f"{given}: has to be {allowed}, because {self.why}"
+            return f"{given}: it must be {allowed}, because {self.why}"
         match self.kind:
             case KeyKind.READ:
                 return None
             case KeyKind.SET:
-                return f"{given}: has to stay as it is, because {self.why}"
+                return f"{given}: it must not be changed, because {self.why}"
             case KeyKind.REPLACED:
-                return f"{given}: is not read, because {self.why}: set {self.instead}"
+                return f"{given}: it is not read, because {self.why}: set {self.instead}"
             case KeyKind.WITHOUT_EFFECT:
-                return f"{given}: has no effect, because {self.why}: leave it out"
-        remedy = f"set {self.instead}" if self.instead else "leave it out"
-        return f"{given}: cannot be used, because {self.why}: {remedy}"
+                return f"{given}: it has no effect, because {self.why}: remove it"
+        remedy = f"set {self.instead}" if self.instead else "remove it"
+        return f"{given}: it cannot be used, because {self.why}: {remedy}"
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """All entries: of single keys, and of what stands below a section (`section.`)."""
+    """All entries: those of single keys, and those of whole sections (`section.`)."""
 
     keys: Mapping[str, KeyEntry]
     sections: Mapping[str, KeyEntry]
 
     def entry(self, key: str) -> KeyEntry | None:
-        """Return the entry of a key: its own, that of the nearest section above it, or that of its
-        name.
-        """
+        """Return the entry for a key: its own, that of the nearest section, or that of its name."""
         if key in self.keys:
             return self.keys[key]
         section = key
@@ -112,9 +110,9 @@ class Ledger:
         return self.keys.get(f"*.{key.rpartition('.')[2]}")
 
     def problems(self, config: DictConfig, known: Mapping[str, Any]) -> Iterator[str]:
-        """Name each changed key that is not to be changed.
+        """Name each changed key that must not be changed.
 
-        `known` is verl's configuration, whose values are the defaults, interpolations unresolved.
+        `known` is verl's configuration, which contains the defaults with unresolved interpolations.
         """
         written = plain_section(config, resolve=False)
         mode = str(OmegaConf.select(config, MODE)).removeprefix(OURS)
@@ -143,17 +141,17 @@ def ledger(file: str = RL_FILE) -> Ledger:
     """Read a ledger of this package.
 
     Raises:
-        ValueError: two entries are of one key, or one leaves out what its kind needs.
+        ValueError: a key has two entries, or an entry lacks something that its kind requires.
     """
     text = (files("docagent_rl.training.settings") / file).read_text(encoding="utf-8")
     return parse(yaml.safe_load(text))
 
 
 def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
-    """Read the groups of entries of a ledger's file.
+    """Parse the groups of entries in a ledger file.
 
     Raises:
-        ValueError: two entries are of one key, or one leaves out what its kind needs.
+        ValueError: a key has two entries, or an entry lacks something that its kind requires.
     """
     keys: dict[str, KeyEntry] = {}
     sections: dict[str, KeyEntry] = {}
@@ -169,7 +167,7 @@ def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
                 place = sections if name.endswith("*") else keys
                 key = key.removesuffix("*")
                 if key in place:
-                    raise ValueError(f"two entries of {key}")
+                    raise ValueError(f"{key} has two entries: keep one")
                 place[key] = entry
     return Ledger(keys, sections)
 
@@ -177,11 +175,11 @@ def parse(groups: Sequence[Mapping[str, Any]]) -> Ledger:
 def _check(key: str, entry: KeyEntry) -> None:
     restricted = entry.kind is not KeyKind.READ or entry.values is not None
     if restricted and not entry.why:
-        raise ValueError(f"{key}: no reason why")
+        raise ValueError(f"{key}: `why` is missing")
     if entry.kind is KeyKind.REPLACED and not entry.instead:
-        raise ValueError(f"{key}: nothing to set instead")
+        raise ValueError(f"{key}: `instead` is missing")
     if entry.kind is KeyKind.READ and key.endswith("*"):
-        raise ValueError(f"{key}: keys that are read are named one by one")
+        raise ValueError(f"{key}: keys that are read must be listed one by one")
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -194,7 +192,7 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _find(written: Mapping[str, Any], key: str) -> Any:
-    """Return what stands under a key as it is written, or `_ABSENT`."""
+    """Return the value of a key as it is written, or `_ABSENT`."""
     found: Any = written
     for name in key.split("."):
         if not isinstance(found, Mapping) or name not in found:
@@ -204,7 +202,7 @@ def _find(written: Mapping[str, Any], key: str) -> Any:
 
 
 def _in_place(config: DictConfig, written: Mapping[str, Any], key: str, default: Any) -> Any:
-    """Return the value that a default, which may refer to other keys, has in a configuration."""
+    """Return the value of a default in a configuration; the default may refer to other keys."""
     if not (isinstance(default, str) and "${" in default):
         return default
     above, _, name = key.rpartition(".")

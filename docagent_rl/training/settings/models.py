@@ -1,7 +1,7 @@
-"""The models of a run, without weights or network: what they are made of, frozen towers, LoRA's
+"""The models of a run, without weights or network: their structure, frozen towers and LoRA
 adapters.
 
-Apart from `workers.extensions`, whose base class imports the rollout servers.
+This is separate from `workers.extensions`, whose base class imports the rollout servers.
 """
 
 from __future__ import annotations
@@ -40,11 +40,9 @@ ENCODERS = (
     "image_tower",
     "audio_tower",
 )
-"""Names of encoders of images and sounds in transformers; Qwen's `visual` holds its projector
-too.
-"""
+"""Names of image and audio encoders in transformers; Qwen's `visual` includes the projector."""
 PROJECTORS = ("multi_modal_projector", "embed_vision", "embed_audio", "connector", "aligner")
-"""Names of a projector beside the encoder."""
+"""Names of projectors that are separate from the encoder."""
 
 
 def freezes_actor(run: DictConfig) -> bool:
@@ -53,15 +51,13 @@ def freezes_actor(run: DictConfig) -> bool:
 
 
 def freezes_critic(run: DictConfig, section: DocAgentConfig) -> bool:
-    """Return whether the critic's is frozen: as the policy's, unless `docagent.critic` says
-    otherwise.
-    """
+    """Return whether the critic's vision tower is frozen; by default it is if the policy's is."""
     own = section.critic.freeze_vision_tower
     return freezes_actor(run) if own is None else own
 
 
 def frozen_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
-    """Name settings under which the vision tower would not be frozen as asked."""
+    """Name settings that prevent the vision tower from being frozen as requested."""
     if freezes_actor(run):
         strategy = OmegaConf.select(run, "actor_rollout_ref.actor.strategy")
         yield from frozen_part_problems(ACTOR_KEY, strategy, "actor_rollout_ref.model", run)
@@ -73,27 +69,26 @@ def frozen_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
 def frozen_part_problems(
     key: str, strategy: str | None, model: str, run: DictConfig
 ) -> Iterator[str]:
-    """Say why `key` cannot freeze a tower under this strategy and the section `model` of a run."""
+    """Name why `key` cannot freeze a tower with this strategy and the section `model` of a run."""
     if strategy not in STRATEGIES:
         yield f"{key}: {unsupported(strategy)}"
     elif OmegaConf.select(run, f"{model}.enable_activation_offload"):
         yield (
-            f"{key}: {model}.enable_activation_offload counts on a backward pass through every "
-            "block: switch "
-            "one of the two off"
+            f"{key}: {model}.enable_activation_offload needs a backward pass through every block: "
+            "turn one of the two off"
         )
 
 
 def unsupported(strategy: str | None) -> str:
-    """Say that an engine cannot freeze the tower."""
+    """Return a message that an engine cannot freeze the tower."""
     return (
-        f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy "
-        f"{strategy}"
+        f"the vision tower can be frozen with the strategies {' and '.join(STRATEGIES)}, but not "
+        f"with {strategy}"
     )
 
 
 def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Iterator[str]:
-    """Find a model of another family, and warn of boxes in another unit than its pre-training's."""
+    """Refuse a model of another family, and warn of box coordinates that it was not trained on."""
     family = get_family(section.model_family)
     critic = bool(OmegaConf.select(run, "critic.enable"))
     for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
@@ -108,7 +103,7 @@ def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Itera
     frame = getattr(getattr(env, "coords", None), "frame", family.vision.frame)
     if frame is not family.vision.frame and Frame.NORM1000 in (frame, family.vision.frame):
         logger.warning(
-            "docagent.env.coords.frame=%s: %s has learnt to write boxes as %s",
+            "docagent.env.coords.frame=%s, but %s was pre-trained to write boxes as %s",
             frame.value,
             family.title,
             family.vision.frame.value,
@@ -116,42 +111,38 @@ def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Itera
 
 
 def rank_problems(family: Family, key: str, ranks: int) -> Iterator[str]:
-    """Say that a family does not train on so many ranks, which `key` sets."""
+    """Name a number of ranks, set by `key`, on which a family cannot be trained."""
     if family.vision is not None and family.vision.whole and ranks > 1:
         yield (
-            f"docagent.model_family={family.name}: {key} is {ranks}, and it trains on one rank "
-            "alone: "
-            "a rank whose rows show no image would leave out the vision tower, for which the "
-            "others wait"
+            f"docagent.model_family={family.name}: {key} is {ranks}, but this family only trains "
+            "on one rank: a rank whose rows have no image would skip the vision tower, and the "
+            "others would wait for it forever"
         )
 
 
 def check_model_type(family: Family, key: str, path: str) -> None:
-    """Refuse a model of another family; names that only the hub knows are left to the loader.
+    """Check that a model belongs to a family; unknown names on the hub are left to the loader.
 
     Raises:
-        UserError: the model's type is none of the family's, its `config.json` names none, or its
-            attention is not causal.
+        UserError: the model's type does not belong to the family, its `config.json` has no type, or
+            its attention is not causal.
     """
     try:
         config = model_config(path)
     except ValueError as error:
-        raise UserError(f"{key}={path}: its config.json is of no model: {error}") from error
+        raise UserError(f"{key}={path}: its config.json is not that of a model: {error}") from error
     if config is None:
         return
     check_config(family, f"{key}={path}", config.model_type)
     if getattr(config.get_text_config(), "use_bidirectional_attention", None):
         raise UserError(
-            f"{key}={path}: tokens of an image see each other in both directions, which rows do "
-            "not say: "
-            "name a smaller model of the family (Gemma 4 E2B, E4B)"
+            f"{key}={path}: the tokens of an image attend to each other in both directions, which "
+            "rows do not support: use a smaller model of the family (Gemma 4 E2B, E4B)"
         )
 
 
 def model_config(path: str) -> PretrainedConfig | None:
-    """Return the configuration of a model in a folder, or of a released one; None for other
-    names.
-    """
+    """Return the configuration of a model in a folder or of a released one; otherwise None."""
     from transformers import AutoConfig
 
     folder = Path(path).expanduser()
@@ -163,15 +154,13 @@ def model_config(path: str) -> PretrainedConfig | None:
 
 @cache
 def known_model(path: str) -> nn.Module | None:
-    """Build a model without memory behind its parameters, of a folder or a released one; else
-    None.
-    """
+    """Build a model, in a folder or released, without memory for its parameters; otherwise None."""
     config = model_config(path)
     return None if config is None else on_meta(config)
 
 
 def on_meta(config: PretrainedConfig) -> nn.Module:
-    """Build a model on the meta device, of the class that verl's engine would load."""
+    """Build a model on the meta device, with the class that verl's engine would load."""
     import torch
     from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
@@ -184,7 +173,7 @@ def on_meta(config: PretrainedConfig) -> nn.Module:
 
 
 def vision_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield encoder and projector with their names, the outermost modules of these names."""
+    """Yield the encoder and the projector with their names; nested matches are skipped."""
     outer: str | None = None
     for name, module in model.named_modules():
         if outer is not None and name.startswith(outer):
@@ -195,10 +184,10 @@ def vision_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
-    """Load tokenizer and processor of the model as verl loads them for the rollout.
+    """Load the model's tokenizer and processor as verl does for the rollout.
 
     Raises:
-        UserError: the model has no tokenizer that can be loaded.
+        UserError: no tokenizer can be loaded.
     """
     from verl.utils import hf_processor, hf_tokenizer
     from verl.utils.fs import copy_to_local
@@ -212,7 +201,7 @@ def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
         processor = hf_processor(path, trust_remote_code=trusted)
     except (OSError, ValueError, ImportError) as error:
         raise UserError(
-            f"actor_rollout_ref.model.path={source}: no tokenizer can be loaded: {error}"
+            f"actor_rollout_ref.model.path={source}: its tokenizer cannot be loaded: {error}"
         ) from error
     template = model.get("custom_chat_template")
     for part in (tokenizer, processor):
@@ -225,21 +214,21 @@ def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """The adapters of a model."""
+    """The LoRA adapters of a model."""
 
     parameters: int
     tower: tuple[str, ...]
-    """Modules of vision tower and projector that have one."""
+    """Modules of the vision tower and the projector that have an adapter."""
 
 
 def rank(model: Any) -> int:
-    """Return the rank of the adapters of a section `model`; 0: all weights are trained."""
+    """Return the LoRA rank in a section `model`; 0 means that all weights are trained."""
     return int(model.get("lora_rank") or 0)
 
 
 def read_adapters(model: Any) -> Adapters | None:
-    """Return the adapters of a section `model`; None without, and for models that only the hub
-    knows.
+    """Return the adapters for a section `model`; None without LoRA, or if the model is not
+    known.
     """
     targets = model.get("target_modules", "all-linear")
     if OmegaConf.is_config(targets):
@@ -278,39 +267,32 @@ def _adapters(
 
 
 def adapter_problems(run: DictConfig) -> Iterator[str]:
-    """Name settings of LoRA under which verl trains or plays something else than was asked for."""
+    """Name LoRA settings with which verl would train or play something other than requested."""
     model = run.actor_rollout_ref.model
     if OmegaConf.select(run, "critic.enable") and rank(run.critic.model):
-        yield "critic.model.lora_rank: critics are trained whole here: set it to 0"
+        yield "critic.model.lora_rank: LoRA is not supported for critics: set it to 0"
     if not rank(model):
         for key in ("lora.rank", "lora_adapter_path"):
             if OmegaConf.select(model, key):
-                yield (
-                    f"{MODEL}.{key}: nothing is adapted under FSDP without {MODEL}.lora_rank: "
-                    "set both"
-                )
+                yield (f"{MODEL}.{key} has no effect with FSDP without {MODEL}.lora_rank: set both")
         return
     if OmegaConf.select(model, "lora.merge"):
         return
     if str(run.trainer.v1.trainer_mode).endswith("separate_async"):
         yield (
-            f"trainer.v1.trainer_mode={run.trainer.v1.trainer_mode}: verl sends servers of their "
-            "own the "
-            f"base without its adapter: set {MODEL}.lora.merge=true"
+            f"trainer.v1.trainer_mode={run.trainer.v1.trainer_mode}: verl sends separate servers "
+            f"the base model without the adapter: set {MODEL}.lora.merge=true"
         )
     rollout = run.actor_rollout_ref.rollout
     if rollout.get("layered_summon") and "dummy" in str(rollout.get("load_format")):
         yield (
-            "actor_rollout_ref.rollout.layered_summon sends adapters alone, and load_format=dummy "
-            "waits for "
-            "the base: set it to safetensors"
+            "actor_rollout_ref.rollout.layered_summon only sends adapters, but load_format=dummy "
+            "waits for the base model: set load_format to safetensors"
         )
 
 
 def tower_problems(run: DictConfig) -> Iterator[str]:
-    """Name adapters of the vision tower, which vLLM would leave out: server and trainer would drift
-    apart.
-    """
+    """Name adapters in the vision tower, which vLLM ignores, so that server and trainer diverge."""
     model = run.actor_rollout_ref.model
     if OmegaConf.select(model, "lora.merge") or run.actor_rollout_ref.actor.get(
         "freeze_vision_tower"
@@ -321,7 +303,6 @@ def tower_problems(run: DictConfig) -> Iterator[str]:
         first = ", ".join(found.tower[:3])
         yield (
             f"{MODEL}.target_modules={model.target_modules} adapts {len(found.tower)} modules of "
-            "the vision "
-            f"tower ({first}, ...), which vLLM leaves out: add +lora=language (or such "
-            f"an exclude_modules), or set {MODEL}.lora.merge=true"
+            f"the vision tower ({first}, ...), which vLLM ignores: add +lora=language (or a similar "
+            f"exclude_modules), or set {MODEL}.lora.merge=true"
         )

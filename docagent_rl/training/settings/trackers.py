@@ -1,4 +1,4 @@
-"""Trackers that would fail, or be left out without a word, once all models are loaded."""
+"""Find trackers that would fail, or be silently skipped, after all models have been loaded."""
 
 import netrc
 import os
@@ -21,17 +21,17 @@ Environment = Mapping[str, str]
 
 
 def access_problems(config: DictConfig) -> Iterator[str]:
-    """Name trackers that this machine has no key for, or whose server does not answer.
+    """Name trackers without a key on this machine, or whose server does not respond.
 
-    Keys are looked for where the trackers look: in variables of the environment and of the run's
-    Ray, and in the files that their logins write.
+    Keys are searched where the trackers search: in variables of the environment and of the run's
+    Ray, and in the files that their login commands write.
     """
     given = OmegaConf.select(config, _VARIABLES) or {}
     environment = {**os.environ, **{name: str(value) for name, value in given.items()}}
     chosen = config.trainer.logger
     for name in chosen if OmegaConf.is_list(chosen) else [chosen]:
         if (find := _ACCESS.get(name)) and (problem := find(environment)):
-            yield f"trainer.logger: {problem}, or leave {name} out"
+            yield f"trainer.logger: {problem}, or remove {name}"
 
 
 def _wandb(environment: Environment) -> str | None:
@@ -54,9 +54,8 @@ def _wandb(environment: Environment) -> str | None:
     if _logged_in(Path(environment.get("NETRC", "~/.netrc")), host):
         return None
     return (
-        f"wandb has no key for {host}, and asks for one when all models are loaded: set "
-        "WANDB_API_KEY, run "
-        "`wandb login`, set WANDB_MODE=offline"
+        f"wandb has no key for {host}, and would ask for one after loading all models: set "
+        "WANDB_API_KEY, run `wandb login`, set WANDB_MODE=offline"
     )
 
 
@@ -70,9 +69,8 @@ def _mlflow(environment: Environment) -> str | None:
         socket.create_connection(where, timeout=_ANSWER_S).close()
     except (OSError, ValueError) as error:
         return (
-            f"mlflow has no server at MLFLOW_TRACKING_URI={public_url(url)} ({error}), and verl "
-            "would go on "
-            "without it: start the server, correct the address"
+            f"there is no mlflow server at MLFLOW_TRACKING_URI={public_url(url)} ({error}), and "
+            "verl would continue without it: start the server, correct the address"
         )
     return None
 
@@ -100,7 +98,7 @@ def _volcengine(environment: Environment) -> str | None:
     names = ("VOLC_ACCESS_KEY_ID", "VOLC_SECRET_ACCESS_KEY", "MLP_TRACKING_REGION")
     missing = [name for name in names if not environment.get(name)]
     return (
-        f"vemlp_wandb reads variables that are not set: set {', '.join(missing)}"
+        f"vemlp_wandb needs variables that are not set: set {', '.join(missing)}"
         if missing
         else None
     )

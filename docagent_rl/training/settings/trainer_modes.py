@@ -1,4 +1,4 @@
-"""The demands of verl's trainer modes on a configuration, said before Ray and models start."""
+"""The requirements of verl's trainer modes, checked before Ray and the models start."""
 
 import importlib
 import math
@@ -15,7 +15,7 @@ BACKEND = f"{ROLLOUT}.checkpoint_engine.backend"
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 UPDATES = "trainer.v1.separate_async.parameter_sync_step"
 USERS_CODE = ("trainer.checkpoint_callback_class", "trainer.v1.sampler.custom_sampler.path")
-"""Classes of a user's own that verl's trainer makes objects of, which is left to the run."""
+"""Keys of the user's own classes that verl's trainer would instantiate; only the run does that."""
 
 
 def verls_mode(config: DictConfig) -> str:
@@ -24,7 +24,7 @@ def verls_mode(config: DictConfig) -> str:
 
 
 def separate_problems(config: DictConfig) -> Iterator[str]:
-    """Name all that verl's `separate_async` would stop at one after the other, with values to set.
+    """Name everything at which verl's `separate_async` would stop, with values to set.
 
     Source: verl 0.9.1, `PPOTrainerSeparateAsync.__init__`,
     `LLMServerManager._initialize_llm_servers`.
@@ -37,15 +37,13 @@ def separate_problems(config: DictConfig) -> Iterator[str]:
     if batch != updates * mini:
         fits = f"{MINI}={batch // updates}" if batch % updates == 0 else f"{BATCH}={updates * mini}"
         yield (
-            f"{BATCH}={batch} has to be {UPDATES}={updates} times {MINI}={mini}, which is "
-            f"{updates * mini}: "
-            f"set {fits}"
+            f"{BATCH}={batch} must be {UPDATES}={updates} times {MINI}={mini}, which is "
+            f"{updates * mini}: set {fits}"
         )
     yield from _server_problems(config)
     if OmegaConf.select(config, BACKEND) == "naive":
         yield (
-            f"{BACKEND}=naive cannot send weights to servers of their own: set nccl, which needs "
-            "the "
+            f"{BACKEND}=naive cannot send weights to separate servers: set nccl, which needs the "
             "package cupy, or docagent_ray, which goes through host memory"
         )
 
@@ -56,21 +54,19 @@ def _server_problems(config: DictConfig) -> Iterator[str]:
     server = math.prod(int(OmegaConf.select(config, key) or 1) for key in SERVER)
     if nodes < 1 or per_node < 1:
         yield (
-            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: rollout servers have GPUs "
-            "of their "
-            f"own beside the trainer's: set {ROLLOUT}.nnodes=1 {ROLLOUT}.n_gpus_per_node={server}, "
-            "or more"
+            f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: rollout servers need GPUs "
+            f"in addition to the trainer's: set {ROLLOUT}.nnodes=1 "
+            f"{ROLLOUT}.n_gpus_per_node={server}, or more"
         )
     elif nodes * per_node % server:
         yield (
             f"{ROLLOUT}.nnodes={nodes} and n_gpus_per_node={per_node}: {nodes * per_node} GPUs "
-            "cannot be "
-            f"divided into servers of {server}: set {ROLLOUT}.n_gpus_per_node={server}"
+            f"cannot be divided into servers of {server}: set {ROLLOUT}.n_gpus_per_node={server}"
         )
 
 
 def backend_problems(config: DictConfig) -> Iterator[str]:
-    """Name a way of weights to servers of their own that this machine does not have."""
+    """Name a backend for sending weights to separate servers that this machine does not have."""
     backend = OmegaConf.select(config, BACKEND)
     if verls_mode(config) != "separate_async" or backend == "naive":
         return
@@ -81,14 +77,14 @@ def backend_problems(config: DictConfig) -> Iterator[str]:
     try:
         CheckpointEngineRegistry.get(backend)
     except ValueError as error:
-        yield f"{BACKEND}={backend} is not there: {error}"
+        yield f"{BACKEND}={backend} is not available: {error}"
 
 
 def trainer_problems(config: DictConfig) -> Iterator[str]:
-    """Let verl's trainer of the configured mode check what it would check once Ray runs.
+    """Run the checks that verl's trainer of the configured mode would run after Ray has started.
 
-    It makes the trainer's object, which starts nothing. Trainers of a user's own are left to the
-    run.
+    They run when the trainer is constructed, which starts nothing. The user's own trainers are not
+    checked.
     """
     mode = verls_mode(config)
     if mode not in MODES:

@@ -1,4 +1,4 @@
-"""Values of verl's own keys that no run can have, by the type of each."""
+"""Check the values of verl's keys against the type of each."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 LEAST_PROMPT = 16
-"""Tokens: the frame of a chat alone, without any system prompt or question, takes about as many."""
+"""Tokens: about the size of an empty chat, without a system prompt or a question."""
 
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"
@@ -38,7 +38,7 @@ _Samples = Count | Literal[-1] | None
 
 
 TypesBySection = Mapping[str, Mapping[str, Any]]
-"""Types that values are checked against, by section of the configuration and key in it."""
+"""The types of values, by section of the configuration and by key within the section."""
 
 VALUES: TypesBySection = {
     "data": {
@@ -132,13 +132,14 @@ CRITIC_VALUES: TypesBySection = {
         "optim.lr": Amount,
     },
 }
-"""The types of a critic's, where there is one."""
+"""The types of the critic's values, if there is a critic."""
 
 
 def run_value_problems(config: DictConfig) -> Iterator[str]:
-    """Name each value that no run can have.
+    """Name each value that is not valid in any run.
 
-    verl meets most of them minutes after Ray has started, in whichever process reads them first.
+    verl would find most of them minutes after Ray has started, in whichever process reads them
+    first.
     """
     yield from value_problems(config, VALUES)
     if OmegaConf.select(config, "critic.enable"):
@@ -146,7 +147,7 @@ def run_value_problems(config: DictConfig) -> Iterator[str]:
 
 
 def value_problems(config: DictConfig, types: TypesBySection) -> Iterator[str]:
-    """Name each key whose value is not of its type, with what it has to be; keys may be absent."""
+    """Name each key whose value has the wrong type, with what it must be; keys may be missing."""
     for section, keys in types.items():
         for key, kind in keys.items():
             path = f"{section}.{key}"
@@ -160,11 +161,11 @@ def value_problems(config: DictConfig, types: TypesBySection) -> Iterator[str]:
             expected = _expected(kind, value)
             if expected is not None:
                 shown = "null" if value is None else value
-                yield f"{path}={shown}: has to be {expected}"
+                yield f"{path}={shown}: it must be {expected}"
 
 
 def _expected(kind: Any, value: Any) -> str | None:
-    """Return what a value of this type has to be; None where it is that."""
+    """Return what a value of this type must be; None if the value is valid."""
     try:
         _adapter(kind).validate_python(value)
     except ValidationError as error:

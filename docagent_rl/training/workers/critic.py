@@ -1,5 +1,5 @@
-"""verl's worker of the critic, trained on the tokens that have a target; its vision tower may be
-frozen.
+"""verl's critic worker, trained only on tokens with a target, and with an optionally frozen
+tower.
 """
 
 from collections.abc import Sequence
@@ -18,17 +18,13 @@ from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 
 VALUE_MASK = "value_mask"
-"""Field of a batch: 1 on sampled tokens whose `returns` is a target, in the shape of
-`response_mask`.
-"""
+"""Field of a batch, with the shape of `response_mask`: 1 on sampled tokens with a critic target."""
 
 
 def install_critic(
     role_worker_mapping: dict[Role, Any], kinds: Sequence[type[TrainingWorker]]
 ) -> None:
-    """Replace the critic's worker in verl's mapping of roles, if there is a critic and there are
-    kinds.
-    """
+    """Replace the critic's worker in verl's role mapping if there are a critic and additions."""
     if Role.Critic in role_worker_mapping and kinds:
         base = role_worker_mapping[Role.Critic].__ray_actor_class__
         role_worker_mapping[Role.Critic] = ray.remote(composed_class(kinds, base))
@@ -37,9 +33,9 @@ def install_critic(
 def critic_kinds(
     run: DictConfig, section: DocAgentConfig, *, ours: bool
 ) -> list[type[TrainingWorker]]:
-    """Return what the critic's worker of a run does beyond verl's.
+    """Return the additions to verl's critic worker for a run.
 
-    `ours`: the estimator is one of this package, which says which tokens have a target.
+    `ours` says whether the estimator is one of this package, which marks the tokens with a target.
     """
     kinds: list[type[TrainingWorker]] = [CriticWorker if ours else TrainedTokensWorker]
     if freezes_critic(run, section):
@@ -48,12 +44,11 @@ def critic_kinds(
 
 
 def pass_micro_batch_sizes(critic: DictConfig) -> None:
-    """Tell the critic's engine, if it is FSDP, how many rows a micro-batch has; `critic` is
-    changed.
+    """Set the micro-batch sizes of the critic's FSDP engine in the section `critic`.
 
-    verl's V1 trainers do so for the policy alone. The critic's engine then packs rows until they
-    have `ppo_infer_max_token_len_per_gpu` tokens (32,768), whatever `ppo_micro_batch_size_per_gpu`,
-    `use_dynamic_bsz` and `ppo_max_token_len_per_gpu` say.
+    verl's V1 trainers only do this for the policy. Without it, the critic's engine packs rows up to
+    `ppo_infer_max_token_len_per_gpu` tokens (32,768), whatever `ppo_micro_batch_size_per_gpu`,
+    `use_dynamic_bsz` and `ppo_max_token_len_per_gpu` are.
     """
     if critic.strategy not in STRATEGIES:
         return
@@ -70,9 +65,7 @@ def pass_micro_batch_sizes(critic: DictConfig) -> None:
 
 
 class CriticWorker(TrainedTokensWorker):
-    """A critic that leaves tokens without a target out of its loss, and out of the loss's
-    divisor.
-    """
+    """A critic that excludes tokens without a target from its loss and from the loss's divisor."""
 
     @register(
         dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False

@@ -1,7 +1,6 @@
-"""Additions to verl's workers, put together piece by piece; one of them freezes the vision tower of
-a model.
+"""Compose additions to verl's workers, and one such addition, which freezes a vision tower.
 
-verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower` and reads it nowhere.
+verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower`, but never reads it.
 """
 
 import os
@@ -29,16 +28,16 @@ from docagent_rl.training.settings.models import (
 
 LANGUAGE_MODEL = "language_model"
 VENDOR = "docagent_frozen_vision"
-"""Under which the engine of a supervised run is registered."""
+"""The vendor name under which the engine of a supervised run is registered."""
 
 
 @dataclass(slots=True)
 class PolicyKinds:
-    """Additions to verl's worker of the policy.
+    """Additions to verl's policy worker.
 
-    `outer` are mixed in before `ActorRolloutRefWorker`, whose `init_model` they may extend; `actor`
-    and `reference` are subclasses of `TrainingWorker` that call `super()`; `settings` are class
-    attributes, which travel with the class.
+    `outer` are mixins in front of `ActorRolloutRefWorker`, whose `init_model` they may extend;
+    `actor` and `reference` are subclasses of `TrainingWorker` that call `super()`; `settings` are
+    class attributes, which are serialised together with the class.
     """
 
     outer: list[type] = field(default_factory=list)
@@ -47,7 +46,7 @@ class PolicyKinds:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def worker_class(self, base: type[ActorRolloutRefWorker]) -> type[ActorRolloutRefWorker]:
-        """Return a subclass of `base` with all of them; those named first see a call first."""
+        """Return a subclass of `base` with all additions; the first ones are called first."""
         attributes = {
             "actor_worker_cls": composed_class(self.actor, base.actor_worker_cls),
             "ref_worker_cls": composed_class(self.reference, base.ref_worker_cls),
@@ -56,7 +55,9 @@ class PolicyKinds:
 
 
 def composed_class(kinds: Sequence[type], base: type) -> type:
-    """Return one class of all kinds and `base`, in this order; a single one as it is."""
+    """Return a class that inherits from all kinds and `base`, in this order; a single one as it
+    is.
+    """
     present = [*kinds, *([] if any(issubclass(kind, base) for kind in kinds) else [base])]
     return present[0] if len(present) == 1 else type(_name(present), tuple(present), {})
 
@@ -67,7 +68,7 @@ def _name(kinds: Sequence[type]) -> str:
 
 
 class FrozenVisionWorker(TrainingWorker):
-    """A worker that trains everything but the vision tower."""
+    """A worker that trains everything except the vision tower."""
 
     def __init__(self, config: TrainingWorkerConfig) -> None:
         super().__init__(config=config)
@@ -75,16 +76,16 @@ class FrozenVisionWorker(TrainingWorker):
 
 
 def freeze_vision(engine: Any) -> None:
-    """Make an `FSDPEngine`, not initialised yet, freeze the vision tower of its model.
+    """Make an `FSDPEngine` that is not initialised yet freeze its model's vision tower.
 
-    The tower is left out of the optimizer. Encoder and projector are frozen, adapters in them
-    included: Doc-V* computes page tokens once, which holds only if neither changes; VRAG-RL and
-    UniDoc-RL freeze both in their supervised stages. EasyR1 freezes the same module of Qwen2.5-VL.
-    Weights are sent to the rollout server as ever.
+    The tower is excluded from the optimizer. The encoder and the projector are frozen, including
+    adapters in them: Doc-V* computes page tokens once, which is only valid if neither changes;
+    VRAG-RL and UniDoc-RL freeze both in their supervised stages. EasyR1 freezes the same module of
+    Qwen2.5-VL. Weights are still sent to the rollout server.
 
     Raises:
-        UserError: it is another engine; later, when it builds its model: the model has no vision
-            tower.
+        UserError: it is not an FSDP engine; or later, when it builds the model, the model has no
+            vision tower.
     """
     strategy = engine.engine_config.strategy
     if strategy not in STRATEGIES:
@@ -94,8 +95,8 @@ def freeze_vision(engine: Any) -> None:
     def frozen_module(module: nn.Module) -> nn.Module:
         freeze(module, required=not engine._is_lora)
         if strategy == "fsdp" and not engine._is_lora:
-            # FSDP1 flattens tensors that are trained and tensors that are not into one only this
-            # way; trained adapters it wraps one by one
+            # only in this way can FSDP1 flatten trained and frozen tensors together; with LoRA, it
+            # wraps trained adapters separately
             object.__setattr__(engine.engine_config, "use_orig_params", True)
         return build_fsdp_module(module)
 
@@ -110,46 +111,43 @@ def freeze_vision(engine: Any) -> None:
 
 
 def freeze(model: nn.Module, *, required: bool = True) -> list[str]:
-    """Freeze the vision tower of a model, before it is sharded, and return the names of its
-    modules.
+    """Freeze a model's vision tower before the model is sharded; return the names of its modules.
 
     Raises:
-        UserError: the model has none, and it is `required`. With LoRA it is not: `+lora=language`
-            is for all.
+        UserError: the model has no tower, and one is `required`. It is not required with LoRA, as
+            `+lora=language` works for all models.
     """
     found = dict(vision_modules(model))
     if required and not found:
         raise UserError(
             f"{ACTOR_KEY} (for the critic {CRITIC_KEY}, in supervised fine-tuning {SFT_KEY}) is "
-            "true, but "
-            f"{type(model).__name__} has no vision tower: set it to false"
+            f"true, but {type(model).__name__} has no vision tower: set it to false"
         )
     for module in found.values():
         module.requires_grad_(False)
-        # with LoRA, transformers asks for a gradient of the encoder's first activations too
+        # needed because, with LoRA, transformers also requires gradients of the encoder's input
         module.forward = torch.no_grad()(module.forward)
     return list(found)
 
 
 def _same_size(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Raise `UserError` for the checkpoint of a run that trained other tensors."""
+    """Raise `UserError` for a checkpoint of a run that trained different tensors."""
     states = optimizer.state_dict(), state
     ours, theirs = (sum(len(group["params"]) for group in each["param_groups"]) for each in states)
     if ours != theirs:
         raise UserError(
-            f"the optimizer of the checkpoint has {theirs} tensors, this run trains {ours}: it was "
-            "written "
-            f"under another setting of {ACTOR_KEY} (for the critic {CRITIC_KEY}); resume with that "
-            "one, or "
-            "start anew under another trainer.experiment_name"
+            f"the optimizer of the checkpoint has {theirs} tensors, but this run trains {ours}: "
+            f"the checkpoint was saved with another value of {ACTOR_KEY} (for the critic "
+            f"{CRITIC_KEY}). Resume with that value, or start a new run with another "
+            "trainer.experiment_name"
         )
 
 
 def register_frozen_engine(strategy: str) -> None:
-    """Make verl's supervised trainer in this process build an engine whose vision tower is frozen.
+    """Make verl's supervised trainer in this process build an engine with a frozen vision tower.
 
-    Its worker is fixed in its code, its engine is not: `VERL_ENGINE_VENDOR` chooses among those
-    registered for a device.
+    The trainer's worker class is hard-coded, but not its engine: `VERL_ENGINE_VENDOR` selects one
+    of those registered for a device.
 
     Raises:
         UserError: the strategy is neither `fsdp` nor `fsdp2`.

@@ -1,11 +1,11 @@
-"""The observation term of the dual-path KL beside verl's PPO loss (ALDEN, arXiv 2510.25668).
+"""The observation term of the dual-path KL, added to verl's PPO loss (ALDEN, arXiv 2510.25668).
 
     loss = verl's loss (surrogate + beta_gen * KL over sampled tokens) + beta_obs * KL over
     observation tokens
 
-The paper prints the two KL terms inside a quantity that it maximises; the sign here is the one that
-it means. Each term is a mean over its own tokens, by `actor.loss_agg_mode`; for memory see
-`docs/architecture.md`.
+The paper prints the two KL terms inside an objective that it maximises; the sign here is the one
+that it means. Each term is a mean over its own tokens, according to `actor.loss_agg_mode`; for
+memory see `docs/architecture.md`.
 """
 
 import hashlib
@@ -36,14 +36,14 @@ USE_REMOVE_PADDING = "use_remove_padding"
 OBSERVATION_TOKENS, OBSERVATION_ROWS, OBSERVATION_IMAGES = (
     f"observation_{name}" for name in ("tokens", "rows", "images")
 )
-"""Fields of a micro-batch: divisors of means over its whole mini-batch, over all workers.
+"""Fields of a micro-batch: the divisors of means over its whole mini-batch, on all workers.
 
-Rows have at least one such token. verl counts sampled tokens alone.
+Only rows with at least one such token are counted. verl only counts sampled tokens.
 """
 
 
 def observation_totals(rows: TokenRows, rule: ObservationRule) -> dict[str, int]:
-    """Count one worker's part of a mini-batch, by field."""
+    """Count one worker's part of a mini-batch for each field."""
     mask = rule.observations(rows)
     numbers = mask.sum(), mask.any(1).sum(), rule.images(rows).sum()
     names = OBSERVATION_TOKENS, OBSERVATION_ROWS, OBSERVATION_IMAGES
@@ -54,8 +54,8 @@ def observation_totals(rows: TokenRows, rule: ObservationRule) -> dict[str, int]
 class ExactValues:
     """The exact divergence (n,) in nats, with gradient, at n positions in row-major order.
 
-    `distance` is the relative L2 distance of hidden states from the reference's, `cosine` their
-    similarity.
+    `distance` is the relative L2 distance of the hidden states from the reference's, `cosine` their
+    cosine similarity.
     """
 
     kl: Tensor
@@ -64,7 +64,7 @@ class ExactValues:
 
 
 ExactTerm = Callable[[TensorDict, TokenRows, Tensor], ExactValues]
-"""Computes the divergence at the mask (b, t) over response tokens; called in every micro-batch."""
+"""Computes the divergence at a mask (b, t) of response tokens; called in every micro-batch."""
 
 
 class ObservationKlLoss:
@@ -99,13 +99,13 @@ class ObservationKlLoss:
     ) -> Loss:
         """Return the loss of a micro-batch and its metrics, in verl's layout.
 
-        Metrics: `kl_observation` is what `coef` multiplies. The others are means over tokens of the
-        mini- batch: `kl_generated` (k3) over trained ones, `kl_visual` (the term's estimator) over
-        image placeholders, and over observation tokens `kl_clamped` (share of positions where k3
-        has no gradient) and, for the exact term alone, `observation_drift_l2` and
-        `observation_drift_cosine` (hidden states against those of the reference).
+        The metric `kl_observation` is what `coef` multiplies. The others are means over tokens of
+        the mini-batch: `kl_generated` (k3) over trained tokens, `kl_visual` (the term's estimator)
+        over image placeholders, and over observation tokens `kl_clamped` (the share of positions
+        where k3 has no gradient) and, only for the exact term, `observation_drift_l2` and
+        `observation_drift_cosine` (hidden states compared with the reference's).
         """
-        # verl's part first: see `losses.model_parts.gathered_head`
+        # verl's part comes first: see `losses.model_parts.gathered_head`
         loss, metrics = self._base(model_output=model_output, data=data, dp_group=dp_group)
         rows = read_rows(data)
         tokens = count(data, OBSERVATION_TOKENS)
@@ -120,8 +120,7 @@ class ObservationKlLoss:
             values = self._exact(data, rows, mask)
             kl = _scatter(values.kl, mask)
             drift = {"l2": _scatter(values.distance, mask), "cosine": _scatter(values.cosine, mask)}
-        # this micro-batch's part of the mean over observation tokens, scaled as verl scales its
-        # losses
+        # this micro-batch's part of the mean over observation tokens, scaled like verl's losses
         term = agg_loss(
             loss_mat=kl,
             loss_mask=mask,
@@ -156,39 +155,38 @@ def _scatter(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, mask: Tensor, total: int, workers: int) -> Metric:
-    """Return this micro-batch's part of a mean; verl adds micro-batches and averages workers."""
+    """Return this micro-batch's part of a mean; verl sums micro-batches and averages workers."""
     part = (values * mask).sum() * workers / max(total, 1)
     return Metric(AggregationType.SUM, part)
 
 
 @dataclass
 class ReferenceStates:
-    """Hidden states of the reference by row.
+    """The reference's hidden states by row.
 
-    A row is known by its tokens and the reference's log-probs of them. The log-probs depend on the
-    images too and travel to the update with the row, so that no order has to be remembered.
+    A row is identified by its tokens and the reference's log-probs of them. The log-probs also
+    depend on the images, and are part of the row in the update, so that the order of rows does not
+    matter.
     """
 
     _rows: dict[bytes, Tensor] = field(default_factory=dict)
 
     def put(self, keys: Sequence[bytes], hidden: Sequence[Tensor]) -> None:
-        """Keep (n_i, d) states of each row in host memory."""
+        """Store the (n_i, d) states of each row in host memory."""
         self._rows.update((key, states.cpu()) for key, states in zip(keys, hidden, strict=True))
 
     def get(self, keys: Sequence[bytes], counts: Sequence[int], device: torch.device) -> Tensor:
-        """Return the first `counts[i]` states of row i, one row after the other: (n, d) on the
-        device.
+        """Return the first `counts[i]` states of each row i, concatenated: (n, d) on the device.
 
         Raises:
-            RuntimeError: the reference's pass in this worker did not see a row.
+            RuntimeError: a row was not in the reference's pass in this worker.
         """
         missing = sum(key not in self._rows for key in keys)
         if missing:
             raise RuntimeError(
-                f"{missing} of {len(keys)} rows have no hidden states of the reference here: its "
-                "pass and "
-                "the update must split a batch over the workers alike (the same parallel sizes for "
-                "both)"
+                f"{missing} of {len(keys)} rows have no hidden states of the reference in this "
+                "worker: its pass and the update must distribute a batch over the workers in the "
+                "same way (use the same parallel sizes for both)"
             )
         chosen = [self._rows[key][:number] for key, number in zip(keys, counts, strict=True)]
         return torch.cat(chosen).to(device)
@@ -215,9 +213,7 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def sample_reference(engine: Any, rule: ObservationRule, states: ReferenceStates) -> None:
-    """Make every pass of the reference's `FSDPEngineWithLMHead` leave its hidden states in
-    `states`.
-    """
+    """Make every pass of the reference's `FSDPEngineWithLMHead` store hidden states in `states`."""
     tap = HiddenTap(engine.module, training_only=False)
     forward_step = engine.forward_step
 
@@ -238,14 +234,14 @@ def sample_reference(engine: Any, rule: ObservationRule, states: ReferenceStates
 
 
 class LanguageModel(HasBase, HasHead, Protocol):
-    """The policy, as far as it is read."""
+    """The parts of the policy's model that are used here."""
 
 
 class EngineExactTerm:
-    """The exact divergence of the running policy, sharded by FSDP2, from the reference's last pass.
+    """The exact divergence of the policy, which FSDP2 shards, from the reference's last pass.
 
-    `ref_head` is in host memory. `vocabulary` counts entries; rows beyond the tokenizer pad the
-    head and are never sampled.
+    `ref_head` is in host memory. `vocabulary` is the number of entries of the tokenizer; further
+    rows pad the head and are never sampled.
     """
 
     def __init__(
@@ -266,7 +262,9 @@ class EngineExactTerm:
 
     @contextmanager
     def update(self, device: torch.device) -> Generator[None]:
-        """Hold the reference's head on the device; afterwards forget the reference's states."""
+        """Keep the reference's head on the device for the block, then drop the reference's
+        states.
+        """
         bias = self._ref_head.bias
         self._resident = Head(
             self._ref_head.weight.to(device), None if bias is None else bias.to(device)
@@ -281,20 +279,18 @@ class EngineExactTerm:
         """Compute the divergence (`ExactTerm`).
 
         Raises:
-            RuntimeError: outside of `update`, or the reference's states of a row are missing.
+            RuntimeError: it is called outside of `update`, or a row has no reference states.
         """
         if self._resident is None:
-            raise RuntimeError("the exact KL is computed within an update of the policy")
+            raise RuntimeError("the exact KL can only be computed within `update`")
         head = gathered_head(self._model)
         packed = tu.get_non_tensor_data(data, USE_REMOVE_PADDING, True)
         hidden = predicting_states(self._tap.take(), mask, rows, packed=packed)
         keys = row_keys(data, tensor(data, "ref_log_prob").unbind())
-        # none of a row that was rejected since the reference's pass
+        # a row that was rejected after the reference's pass needs no states
         ref_hidden = self._states.get(keys, mask.sum(dim=1).tolist(), hidden.device)
         temperature = cast("float | Tensor", data["temperature"])
-        if (
-            isinstance(temperature, Tensor) and temperature.ndim
-        ):  # rows have temperatures of their own
+        if isinstance(temperature, Tensor) and temperature.ndim:  # one temperature per row
             temperature = temperature.to(mask.device)[mask.nonzero(as_tuple=True)[0]]
         else:
             temperature = float(temperature)

@@ -1,4 +1,4 @@
-"""verl's worker of policy, rollout and reference, with what this package adds to it."""
+"""verl's worker for the policy, the rollout and the reference, with this package's additions."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
 
 def install_workers(role_worker_mapping: dict[Role, Any], kinds: PolicyKinds) -> None:
-    """Replace the policy's worker in verl's mapping of roles by one with additions, if there are
-    any.
-    """
+    """Replace the policy's worker in verl's role mapping if there are additions."""
     for role in POLICY_ROLES if kinds.actor else ():
         if role in role_worker_mapping:
             base = role_worker_mapping[role].__ray_actor_class__
@@ -49,10 +47,9 @@ def install_workers(role_worker_mapping: dict[Role, Any], kinds: PolicyKinds) ->
 
 
 def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
-    """Return what the policy's worker of a run does beyond verl's; each is independent of the
-    others.
+    """Return the additions to verl's policy worker for a run, which are independent of each other.
 
-    The preflight checks whether they fit the run.
+    The preflight has checked that they are compatible with the run.
     """
     found = PolicyKinds()
     if section.kl.enabled:
@@ -70,9 +67,7 @@ def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
 
 
 class PolicyWorker(TrainingWorker):
-    """A worker that trains the policy, and counts the observation tokens of each mini-batch for
-    means.
-    """
+    """A worker that trains the policy, and counts observation tokens per mini-batch for means."""
 
     rule: ObservationRule | None = None
     exact: EngineExactTerm | None = None
@@ -95,14 +90,12 @@ class PolicyWorker(TrainingWorker):
 
 
 class ReferenceWorker(TrainingWorker):
-    """A worker that runs the reference, and leaves its hidden states where the update finds
-    them.
-    """
+    """A worker that runs the reference, and keeps its hidden states for the update."""
 
     states: ReferenceStates | None = None
 
     def infer_batch(self, data: TensorDict) -> TensorDict:
-        """Infer as verl does, and forget earlier states."""
+        """Infer as verl does, and drop earlier states."""
         if self.states is not None:
             self.states.clear()
         return super().infer_batch(data)
@@ -126,7 +119,7 @@ class ObservationKlMixin(_Worker):
         """Build the models as verl does, then wrap the policy's loss.
 
         Raises:
-            UserError: the term needs image placeholders or a reference model, and there are none.
+            UserError: the term needs image placeholders or a reference model, but there are none.
         """
         super().init_model()
         actor = cast("PolicyWorker | None", self.actor)
@@ -152,7 +145,7 @@ class ObservationKlMixin(_Worker):
         if found is None and self.observation_kl.scope is KlScope.IMAGE:
             raise UserError(
                 "docagent.kl.observation.scope is image, but the model has no image placeholder: "
-                "use all"
+                "set it to all"
             )
         return found
 
@@ -160,8 +153,8 @@ class ObservationKlMixin(_Worker):
         ref = cast("ReferenceWorker | None", self.ref)
         if ref is None:
             raise UserError(
-                "docagent.kl.observation.type is exact, but no reference model lives in the "
-                "policy's worker"
+                "docagent.kl.observation.type is exact, but the policy's worker has no reference "
+                "model: set actor_rollout_ref.actor.use_kl_loss=true, or another type"
             )
         states = ReferenceStates()
         engine = cast("FSDPEngine", ref.engine)

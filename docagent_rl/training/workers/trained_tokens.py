@@ -1,10 +1,11 @@
-"""Losses of verl's workers, divided by what is trained.
+"""Normalise the losses of verl's workers by the rows and tokens that are trained.
 
 verl 0.9.1 divides means over rows by a constant, `ppo_mini_batch_size` times `rollout.n`
-(`trainer_base._update_actor`, `_update_critic`), and means over tokens by the tokens that were
-sampled (`FSDPEngine.forward_backward_batch` counts `loss_mask`, which a rejection does not edit).
-Its sums are over `response_mask`. So rows of masked trajectories, the empty rows that verl fills
-mini-batches with, and what rollout correction rejects would shrink the update of the others.
+(`trainer_base._update_actor`, `_update_critic`), and means over tokens by the number of sampled
+tokens (`FSDPEngine.forward_backward_batch` counts `loss_mask`, which a rejection does not change).
+Its sums are over `response_mask`. Rows of masked trajectories, the empty rows with which verl pads
+mini-batches, and tokens rejected by rollout correction would therefore shrink the update of the
+others.
 """
 
 import logging
@@ -22,25 +23,22 @@ from docagent_rl.training.tensors import tensor
 logger = logging.getLogger(__name__)
 
 GLOBAL_BATCH_SIZE = "global_batch_size"
-"""verl's field of a mini-batch: what it divides means over rows by."""
+"""verl's field of a mini-batch with the divisor of means over rows."""
 
 
 def trained_rows(data: TensorDict) -> int:
-    """Count the rows of a batch that have a token to train."""
+    """Count the rows of a batch that have at least one token to train."""
     return sum(bool(mask.any()) for mask in tensor(data, "response_mask").unbind())
 
 
 class TrainedTokensWorker(TrainingWorker):
-    """A worker whose losses are means over the tokens that it trains, and over the rows that have
-    any.
-    """
+    """A worker whose losses are means over trained tokens, or over rows that have such tokens."""
 
     @register(
         dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False
     )
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """Train on one mini-batch as verl does; leave the model alone where no worker has a token
-        to train.
+        """Train on one mini-batch as verl does; skip it if no worker has a token to train.
 
         Source of the fields: verl 0.9.1, `workers/utils/losses.py`, `core_algos.agg_loss`.
         """
@@ -53,17 +51,14 @@ class TrainedTokensWorker(TrainingWorker):
         return super().train_batch(data)
 
     def _without_update(self, data: TensorDict) -> Any:
-        """Return the answer to a mini-batch of which nothing is trained; None where verl's worker
-        has none.
+        """Return the result for a mini-batch without tokens to train, as verl's worker would.
 
-        A step of the optimizer with a gradient of zero would still move the weights, by momentum
-        and weight decay. The learning rate goes on as ever: its schedule counts steps of the
-        trainer.
+        An optimizer step with a zero gradient would still change the weights through momentum and
+        weight decay. The learning rate schedule advances as usual, as it counts steps of the
+        trainer. The result is None on ranks on which verl's worker returns none.
         """
-        logger.warning(
-            "a mini-batch has no token to train, and is left out: no step of the optimizer"
-        )
-        metrics = {"mfu": 0.0}  # which verl's trainers read without asking
+        logger.warning("skipping a mini-batch that has no token to train: no optimizer step")
+        metrics = {"mfu": 0.0}  # verl's trainers require it
         if tu.get(data, key="update_lr_scheduler", default=False):
             metrics["lr"] = self.engine.lr_scheduler_step()
         if not self.engine.is_mp_src_rank_with_outputs():

@@ -1,14 +1,14 @@
-"""verl's loss as the mean over trajectories of the mean over a trajectory's tokens (MM-Doc-R1, Eq.
-1).
+"""verl's loss as the mean over trajectories of the mean over each trajectory's tokens (MM-Doc-R1,
+Eq. 1).
 
     loss = 1/S * sum over trajectories i of 1/|o_i| * sum over tokens t of all rows of i of l[i, t]
 
-l is whatever verl computes for a token: clipped surrogate, entropy, KL. A mini-batch need not hold
-all rows of a trajectory. |o_i| always counts the whole trajectory, and a trajectory of which a
-share of the tokens is present counts as that share of a trajectory: S = sum over rows of (tokens of
-the row) / |o_i|. So the weights of a mini-batch sum to 1, and within it whole trajectories weigh
-the same, and all tokens of a trajectory. Mini-batches with unequal S are steps of equal size over
-unequal numbers of trajectories.
+l is whatever verl computes per token: clipped surrogate, entropy, KL. A mini-batch need not contain
+all rows of a trajectory. |o_i| always counts the whole trajectory, and a trajectory that is partly
+present counts as a fraction of a trajectory: S = sum over rows of (tokens of the row) / |o_i|. So
+the weights in a mini-batch sum to 1, all whole trajectories in it have the same weight, and so have
+all tokens of a trajectory. Mini-batches with different S are steps of equal size over different
+numbers of trajectories.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from docagent_rl.training.tensors import partition, row_lengths, tensor
 Loss = tuple[Tensor, dict[str, Any]]
 
 TRAJECTORY_TOKENS = "trajectory_tokens"
-"""Field of a batch, nested, one integer a row: the tokens that count in all rows of its
-trajectory.
+"""Nested field of a batch, one integer per row: the number of tokens that count in all rows of the
+row's trajectory.
 """
 TRAJECTORIES = "trajectory_share"
-"""Field of a micro-batch: the S of its mini-batch, over all workers."""
+"""Field of a micro-batch: S of its mini-batch, over all workers."""
 
 _FIELDS = (
     "prompts",
@@ -54,7 +54,7 @@ _NUMBERS = ("dp_size", "batch_num_tokens", "global_batch_size")
 
 
 def trajectory_tokens(data: TensorDict) -> list[int]:
-    """Return the field `TRAJECTORY_TOKENS` of b rows as b numbers."""
+    """Return the field `TRAJECTORY_TOKENS` of b rows as b integers."""
     return [int(row.flatten()[0]) for row in tensor(data, TRAJECTORY_TOKENS).unbind()]
 
 
@@ -72,9 +72,9 @@ def trajectories_in(data: TensorDict) -> float:
 class TrajectoryMeanLoss:
     """A loss for verl's `set_loss_fn`: the base loss, averaged by trajectory.
 
-    Rows of trajectories of equal length are handed to the base together, and what it says of them
-    is divided by that length. This is exact because the base, verl's `ppo_loss` whose
-    `loss_agg_mode` is `token-sum`, is a sum over tokens.
+    Rows of trajectories of equal length are passed to the base loss together, and its result is
+    divided by that length. This is exact because the base, verl's `ppo_loss` with the
+    `loss_agg_mode` `token-sum`, is a sum over tokens.
     """
 
     def __init__(self, base: Callable[..., Loss]) -> None:
@@ -85,12 +85,12 @@ class TrajectoryMeanLoss:
     ) -> Loss:
         """Return the loss of a micro-batch and its metrics, in verl's layout.
 
-        Metrics that verl adds up over micro-batches are averaged by trajectory too; its means over
-        the tokens of a micro-batch stay that.
+        Metrics that verl sums over micro-batches are averaged by trajectory as well; its means over
+        the tokens of a micro-batch are unchanged.
         """
         lengths = trajectory_tokens(data)
         tokens = row_tokens(data)
-        # rows without a token weigh nothing: any length does
+        # rows without tokens have no weight, so they are grouped under the length 0
         lengths = [length if count else 0 for length, count in zip(lengths, tokens, strict=True)]
         losses = []
         parts = []
@@ -117,7 +117,7 @@ def _part(data: TensorDict, rows: Sequence[int]) -> TensorDict:
 
 
 def _outputs(outputs: dict[str, Any], data: TensorDict, rows: Sequence[int]) -> dict[str, Tensor]:
-    """Return what the model said of some rows: each output (l,) over the tokens of prompts and
+    """Return the model's outputs for some rows, each (l,) over the tokens of prompts and
     responses.
     """
     lengths = row_lengths(data, "prompts") + row_lengths(data, "responses")
@@ -133,7 +133,7 @@ def _outputs(outputs: dict[str, Any], data: TensorDict, rows: Sequence[int]) -> 
 
 
 def _joined(parts: Sequence[tuple[float, int, dict[str, Any]]]) -> dict[str, Any]:
-    """Join the metrics of parts of a micro-batch by their weights and numbers of tokens."""
+    """Combine the metrics of parts of a micro-batch by their weights and numbers of tokens."""
     joined: dict[str, Any] = {}
     all_tokens = max(sum(tokens for _, tokens, _ in parts), 1)
     for name, first in parts[0][2].items():
@@ -166,7 +166,7 @@ else:
 
 
 class TrajectoryWorkerMixin(_Worker):
-    """An addition to `ActorRolloutRefWorker`, beside `TrajectoryCountWorker` for its policy."""
+    """An addition to `ActorRolloutRefWorker`; its policy's is `TrajectoryCountWorker`."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # ty: ignore[missing-attribute]  (verl adds the members)
     def init_model(self) -> None:
@@ -178,10 +178,10 @@ class TrajectoryWorkerMixin(_Worker):
 
 
 def put_trajectory_tokens(batch: KVBatchMeta) -> KVBatchMeta:
-    """Tell the policy's worker how many tokens of each row's trajectory count in the loss.
+    """Add to each row how many tokens of its trajectory count in the loss, for the policy's worker.
 
-    Workers see rows and no trajectories, and not all rows of one. Tokens that a rejection took out
-    of the mask by now do not count.
+    Workers see rows, not trajectories, and not all rows of a trajectory. Tokens that have been
+    rejected, and so removed from the mask, do not count.
     """
     data = tq.kv_batch_get(
         keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"]

@@ -83,9 +83,9 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
             ["engine.dtype=float32"],
             r"engine\.dtype=float32 has no effect.*\+engine\.mixed_precision=",
         ),
-        (["data.truncation=left"], r"data\.truncation=left: has no effect.*tokens already"),
-        (["trainer.seed=3"], r"trainer\.seed=3: has no effect.*a seed of its own"),
-        (["data.custom_cls.name=MultiTurnSFTDataset"], r"has to be LedgerSftDataset"),
+        (["data.truncation=left"], r"data\.truncation=left: it has no effect.*tokens already"),
+        (["trainer.seed=3"], r"trainer\.seed=3: it has no effect.*a seed of its own"),
+        (["data.custom_cls.name=MultiTurnSFTDataset"], r"must be LedgerSftDataset"),
     ],
 )
 def test_what_no_run_can_have_is_refused(overrides, message):

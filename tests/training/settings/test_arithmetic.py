@@ -62,12 +62,12 @@ def gemma4(tmp_path):
 @pytest.mark.parametrize(
     ("values", "cpu", "words"),
     [
-        (["use_fused_kernels=true"], True, ["leaves out the cap of the model's logits"]),
+        (["use_fused_kernels=true"], True, ["ignores the model's cap on logits"]),
         (["use_fused_kernels=false"], True, []),
         (
             ["use_fused_kernels=false"],
             False,
-            ["takes heads of up to 256, the model has heads of 512"],
+            ["supports head sizes up to 256, but the model's is 512"],
         ),
         (["use_fused_kernels=false", "override_config.attn_implementation=sdpa"], False, []),
     ],

@@ -38,7 +38,7 @@ ONE = {
     ),
     f"algorithm.filter_groups.enable=true {ROLLOUT}.n=1": "nothing to compare",
     f"{ROLLOUT}.quantization=fp8": "num_hidden_layers",
-    f"{ROLLOUT}.quantization=int4": "verl knows fp8, torchao, ascend",
+    f"{ROLLOUT}.quantization=int4": "verl only supports fp8, torchao, ascend",
     "trainer.val_only=true trainer.val_before_train=false": "the run would train",
     "trainer.resume_from_path=/runs/global_step_3": "set trainer.resume_mode=resume_path",
 }
@@ -74,7 +74,7 @@ def test_fp8_depends_on_the_model(recipe):
     assert problems(recipe, chosen, name=TEXT) == []
     for name in (VRAG, "vrag_rl_qwen3_vl_4b", "vrag_rl_qwen3_5_9b"):
         (problem,) = problems(recipe, chosen, name=name)
-        assert problem.startswith(f"{ROLLOUT}.quantization=fp8: verl looks for num_hidden_layers")
+        assert problem.startswith(f"{ROLLOUT}.quantization=fp8: verl expects num_hidden_layers")
     assert problems(recipe, chosen, f"{MODEL}.path=a-lab/a-model-of-the-hub") == []
     (problem,) = problems(recipe, chosen, name=TEXT, cpu=True)
     assert "cannot be updated on a CPU" in problem
@@ -109,7 +109,7 @@ def test_engines_are_those_of_fsdp(recipe):
     (actor, ref) = strategy_problems(
         recipe(VRAG, f"{ACTOR}.strategy=megatron", cpu=False)
     )  # the reference follows
-    assert actor.startswith(f"{ACTOR}.strategy=megatron: has to be fsdp or fsdp2")
+    assert actor.startswith(f"{ACTOR}.strategy=megatron: it must be fsdp or fsdp2")
     assert ref.startswith("actor_rollout_ref.ref.strategy=megatron")
     critic = "critic.strategy=veomni"
     assert list(strategy_problems(recipe(VRAG, critic, cpu=False))) == []  # there is none

@@ -40,7 +40,7 @@ def test_trackers(recipe, tmp_path, monkeypatch):
     (problem,) = found(None, installed=True)
     assert "no tracker None" in problem
     (problem,) = found(["tracking"], installed=True)
-    assert "write wandb" in problem
+    assert "use wandb" in problem
     (problem,) = found(["zzz"], installed=False)
     assert "it has wandb" in problem
 

@@ -132,9 +132,9 @@ CHANGES = {
     "data.truncation=left": ("is not read", "set docagent.rollout.unplayable"),
     "reward_model.enable=true": ("is not read", "reward.custom_reward_function"),
     "reward.reward_model.enable=true": ("cannot be used", "docagent.judge"),
-    "actor_rollout_ref.rollout.name=sglang": ("has to be vllm", "vLLM's"),
+    "actor_rollout_ref.rollout.name=sglang": ("it must be vllm", "vLLM's"),
     "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent": (
-        "has to be docagent",
+        "it must be docagent",
         "agent loop",
     ),
     "actor_rollout_ref.actor.use_torch_compile=false": (
@@ -143,8 +143,8 @@ CHANGES = {
     ),
     "actor_rollout_ref.actor.clip_ratio=0.3": ("is not read", "clip_ratio_low and clip_ratio_high"),
     "actor_rollout_ref.ref.fsdp_config.param_offload=true": ("has no effect", "host memory"),
-    "trainer.use_v1=false": ("has to stay as it is", "V1"),
-    "trainer.balance_batch=false": ("has no effect", "leave it out"),
+    "trainer.use_v1=false": ("must not be changed", "V1"),
+    "trainer.balance_batch=false": ("has no effect", "remove it"),
     "distillation.enabled=true": ("cannot be used", "teacher"),
     "trainer.v1.sampler.max_off_policy_threshold=2": (
         "docagent_colocate_async or",
@@ -177,7 +177,7 @@ def test_a_default_that_follows_another_key_is_no_change(recipe):
     assert list(ledger().problems(run, reference())) == []
     run.critic.forward_max_token_len_per_gpu = 513
     (problem,) = ledger().problems(run, reference())
-    assert problem.startswith("critic.forward_max_token_len_per_gpu=513: is not read")
+    assert problem.startswith("critic.forward_max_token_len_per_gpu=513: it is not read")
 
 
 def test_modes_of_ones_own_may_read_what_they_like(recipe):
@@ -206,10 +206,10 @@ def test_a_key_that_neither_verl_nor_its_ledger_has_is_unknown():
 
 
 WRONG = {
-    "two entries": [{"keys": "lr lr", "kind": "read"}],
-    "no reason": [{"keys": "lr", "kind": "refused"}],
-    "nothing to set": [{"keys": "lr", "kind": "replaced", "why": "it is old"}],
-    "named one by one": [{"keys": "*", "kind": "read"}],
+    "has two entries": [{"keys": "lr lr", "kind": "read"}],
+    "`why` is missing": [{"keys": "lr", "kind": "refused"}],
+    "`instead` is missing": [{"keys": "lr", "kind": "replaced", "why": "it is old"}],
+    "listed one by one": [{"keys": "*", "kind": "read"}],
     "is not a valid KeyKind": [{"keys": "lr", "kind": "unread"}],
 }
 

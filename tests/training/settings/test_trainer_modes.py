@@ -26,7 +26,7 @@ STARTS = (
 def test_servers_of_their_own_are_told_everything_at_once(recipe):
     """verl would say these one after the other, each with all models loaded before."""
     batch, gpus, backend = separate_problems(recipe(VRAG, SEPARATE, cpu=False))
-    assert batch.startswith("data.train_batch_size=32 has to be")
+    assert batch.startswith("data.train_batch_size=32 must be")
     assert batch.endswith("set actor_rollout_ref.actor.ppo_mini_batch_size=8")
     assert f"set {ROLLOUT}.nnodes=1 {ROLLOUT}.n_gpus_per_node=2" in gpus
     assert backend.startswith(f"{BACKEND}=naive cannot")
@@ -105,7 +105,7 @@ def test_no_code_of_the_users_runs_for_it(recipe):
 def test_a_way_of_weights_that_is_not_installed_here(recipe):
     assert list(backend_problems(recipe(VRAG, *STARTS, f"{BACKEND}=docagent_ray", cpu=False))) == []
     (problem,) = backend_problems(recipe(VRAG, *STARTS, f"{BACKEND}=carrier_pigeon", cpu=False))
-    assert problem.startswith(f"{BACKEND}=carrier_pigeon is not there")
+    assert problem.startswith(f"{BACKEND}=carrier_pigeon is not available")
     assert "docagent_ray" in problem
     assert list(backend_problems(recipe(VRAG, f"{BACKEND}=carrier_pigeon", cpu=False))) == []
 
