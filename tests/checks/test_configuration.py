@@ -201,7 +201,7 @@ def test_one_trajectory_is_enough_where_none_are_compared(overrides):
 def test_estimators_that_verls_trainers_cannot_serve_are_refused(name):
     chosen = ["+profile=cpu", f"algorithm.adv_estimator={name}", "docagent.advantage.options=null"]
     with pytest.raises(
-        UserError, match=f"{name} does not work here: it reads .*V1 trainers do not compute"
+        UserError, match=f"{name} does not work here: it needs .*V1 trainers do not compute"
     ):
         check_statically(composed_recipe(VRAG, chosen))
 

@@ -77,7 +77,7 @@ def test_the_missing_validation_is_made_up_for(run):
     *_, second, third = run.logged_by_start
     assert f"step:{STEPS} " not in second
     assert not (run.run_dir / "superseded" / "2").exists()
-    assert f"all {STEPS} steps are trained: there is nothing left to do" in run.said
+    assert f"all {STEPS} steps have been trained: nothing is left to do" in run.said
     assert any(name.startswith("val-core/") for name in run.metrics(STEPS))
     assert f"\nstep {STEPS}/{STEPS}  reward " in run.said
     lines = [line for line in third.splitlines() if f"step:{STEPS} " in line]

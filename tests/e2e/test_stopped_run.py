@@ -19,7 +19,7 @@ def test_it_ends_with_two_lines_a_checkpoint_and_status_75(stopped):
     assert first.startswith("docagent-rl: SIGTERM: the run finishes this step")
     folder = stopped.run.run_dir / "checkpoints" / "global_step_1"
     assert last == f"docagent-rl: ended on SIGTERM: the same command resumes from {folder}"
-    assert "the rollout of step 2 is given up" in stopped.said
+    assert "the rollout of step 2 was abandoned" in stopped.said
     assert "Traceback" not in stopped.said[stopped.said.index(first) :]
     assert stopped.left == ()
 

@@ -303,6 +303,6 @@ def tower_problems(run: DictConfig) -> Iterator[str]:
         first = ", ".join(found.tower[:3])
         yield (
             f"{MODEL}.target_modules={model.target_modules} adapts {len(found.tower)} modules of "
-            f"the vision tower ({first}, ...), which vLLM ignores: add +lora=language (or a similar "
+            f"the vision tower ({first}, ...), which vLLM ignores: add +lora=language (or another "
             f"exclude_modules), or set {MODEL}.lora.merge=true"
         )

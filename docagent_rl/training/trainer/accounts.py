@@ -1,8 +1,8 @@
-"""Accounts for every trajectory that was asked for: trained, masked, or the end of the run.
+"""Account for every requested trajectory: it is trained on, it is masked, or it ends the run.
 
-verl logs what escapes an agent loop, marks the group as failed and trains on the trajectories that
-are left (the synchronous trainer), or takes another group for it (the others). Either way the
-trajectories that fail choose what is learnt from.
+If an exception escapes an agent loop, verl logs it, marks the group as failed, and trains on the
+remaining trajectories (the synchronous trainer) or on another group (the others). Either way
+failures would select the data that is trained on.
 """
 
 from collections import Counter, defaultdict
@@ -21,23 +21,24 @@ from docagent_rl.training.trainer.summary import PREFIX, mask_reasons
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct
 
 TRAIN = "train"
-"""verl's partition of trajectories to train on."""
+"""verl's partition of training trajectories."""
 FAILURE_FILE = "failed_trajectories.txt"
 _NAMED = 5
 
 
 class TrajectoryFailedError(RuntimeError):
-    """An exception in a trajectory that is no service's and no question's: a bug, which ends the
-    run.
+    """An exception in a trajectory that neither a service nor the question caused.
+
+    It is a bug and ends the run.
     """
 
 
 @dataclass(slots=True)
 class Accounts:
-    """The trajectories of the prompts that a trainer has handed out.
+    """The trajectories that a trainer has requested, by prompt.
 
-    `run_dir` takes the tracebacks of failed ones; a prompt has `each` (`rollout.n`) unless its row
-    says otherwise.
+    The tracebacks of failed trajectories are written to `run_dir`. A prompt has `each` trajectories
+    (`rollout.n`) unless its row contains another number.
     """
 
     run_dir: Path
@@ -46,13 +47,13 @@ class Accounts:
     _of_step: int | None = None
 
     def ask(self, uids: Iterable[str], numbers: Sequence[int] | None = None) -> None:
-        """Note prompts that were handed out, with the trajectories of each (by default `each`)."""
+        """Record requested prompts with their numbers of trajectories (by default `each`)."""
         for position, uid in enumerate(uids):
             self._asked[str(uid)] = self.each if numbers is None else int(numbers[position])
 
     def drop(self, uids: Iterable[str]) -> None:
-        """Forget prompts whose trajectories are not trained on: stale ones, and those of a group
-        filter.
+        """Forget prompts whose trajectories are not trained on, because they are stale or
+        filtered.
         """
         for uid in uids:
             self._asked.pop(uid, None)
@@ -60,13 +61,13 @@ class Accounts:
     def receive(
         self, uids: Sequence[str], keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]
     ) -> None:
-        """Check that every trajectory of the groups that a step takes is there and has not failed.
+        """Check that every trajectory of the groups in a step exists and has not failed.
 
-        `keys` are verl's `{uid}_{trajectory}_{index}` of their rows, `trajectories` those of this
-        package.
+        `keys` are verl's `{uid}_{trajectory}_{index}` of their rows; `trajectories` are those of
+        this package's agent loop.
 
         Raises:
-            TrajectoryFailedError: some have failed, or left no row.
+            TrajectoryFailedError: a trajectory has failed, or has no row.
         """
         check_failed(trajectories, self.run_dir)
         asked = {uid: self._asked.pop(uid, self.each) for uid in uids}
@@ -76,17 +77,17 @@ class Accounts:
     def close_step(
         self, keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]
     ) -> dict[str, float]:
-        """Return the step's account: of rows trained on, without padding, and of their
+        """Return the step's numbers, from the keys of its rows without padding and its
         trajectories.
 
         Returns:
-            `docagent/trajectories/{asked,trained,masked}`, where the sampler is verl's, and
-            `docagent/groups/uncompared`: groups of which masking left fewer than two trajectories,
-            so that there is nothing to compare.
+            `docagent/trajectories/{asked,trained,masked}`, if the sampler is verl's, and
+            `docagent/groups/uncompared`: the number of groups that masking left with fewer than two
+            trajectories, so that there is nothing to compare.
 
         Raises:
-            TrajectoryFailedError: the number asked for is not that of trained and masked ones
-                together.
+            TrajectoryFailedError: the number of requested trajectories is not that of trained and
+                masked ones together.
         """
         asked = self._of_step
         self._of_step = None
@@ -98,8 +99,8 @@ class Accounts:
         trained = sum(map(len, groups.values())) - masked
         if asked != trained + masked:
             raise TrajectoryFailedError(
-                f"{asked} trajectories were asked for; the step has {trained} trained and {masked} "
-                "masked ones"
+                f"{asked} trajectories were requested, but the step has {trained} trained and "
+                f"{masked} masked ones"
             )
         counts = {"asked": asked, "trained": trained, "masked": masked}
         uncompared = sum(
@@ -119,11 +120,10 @@ def trajectories_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
-    """Refuse groups with more or fewer trajectories than were asked for; `keys` are of the rows
-    there are.
+    """Check that groups have as many trajectories as requested; `keys` are those of the rows.
 
     Raises:
-        TrajectoryFailedError: names the groups and their numbers.
+        TrajectoryFailedError: groups have more or fewer; the message names them and the numbers.
     """
     found = trajectories_by_group(keys)
     numbers = {uid: len(found.get(uid, ())) for uid in asked}
@@ -133,20 +133,18 @@ def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
             f"{uid} has {n} of {asked[uid]}" for uid, n in sorted(wrong.items())[:_NAMED]
         )
         raise TrajectoryFailedError(
-            f"the trajectories of {len(wrong)} of {len(asked)} groups are not those asked for: "
-            f"{groups}. An "
-            "exception outside the agent loop may have ended them: see the log of the agent loop "
-            "workers at "
-            "`Error in _run_prompt`"
+            f"{len(wrong)} of {len(asked)} groups have other numbers of trajectories than "
+            f"requested: {groups}. An exception outside of the agent loop may have ended them: "
+            "search the log of the agent loop workers for `Error in _run_prompt`"
         )
 
 
 def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> None:
-    """End the run when a trajectory has failed.
+    """Check that no trajectory has failed.
 
     Raises:
-        TrajectoryFailedError: names the first one, the end of its traceback, and the file with all
-            of them.
+        TrajectoryFailedError: one has; the message names the first one, the end of its traceback,
+            and the file with all tracebacks.
     """
     failed = [t for t in trajectories if t.end == MaskReason.FAILED.value]
     if not failed:
@@ -155,17 +153,16 @@ def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> Non
     path = atomic_write(run_dir / FAILURE_FILE, text)
     end = "\n".join((failed[0].error or "").splitlines()[-3:])
     raise TrajectoryFailedError(
-        f"an exception that is no service's and no question's ended {len(failed)} of the "
-        "trajectories. "
-        f"The first: {_name(failed[0])}:\n{end}\nTracebacks of all: {path}"
+        f"an exception that neither a service nor the question caused ended {len(failed)} of the "
+        f"trajectories. The first one: {_name(failed[0])}:\n{end}\nAll tracebacks: {path}"
     )
 
 
 def check_counting(trajectories: Sequence[TrajectoryDigest]) -> None:
-    """Refuse a batch in which every trajectory is masked, before anything is computed of it.
+    """Check that not every trajectory of a batch is masked, before anything is computed.
 
     Raises:
-        InfrastructureError: gives the reasons.
+        InfrastructureError: all are masked; the message contains the reasons.
     """
     if trajectories and all(trajectory.masked for trajectory in trajectories):
         reasons = mask_reasons(trajectories)
@@ -184,9 +181,9 @@ def account_for_trajectories(
     reader: TrajectoryReader,
     dropped: Callable[[Sequence[str]], None] = lambda keys: None,
 ) -> None:
-    """Check what a replay buffer of verl hands out.
+    """Check every batch that a replay buffer of verl returns.
 
-    `buffer` is changed in place; `dropped` is called with the keys of rows that are thrown away.
+    `buffer` is changed in place; `dropped` is called with the keys of rows that are discarded.
     """
     sync_metadata = buffer._sync_metadata_from_transfer_queue
     materialize_batch = buffer._materialize_batch
@@ -195,11 +192,11 @@ def account_for_trajectories(
     def sync_and_check() -> None:
         sync_metadata()
         failed = sorted(buffer.failure_keys[TRAIN])
-        if failed:  # before others take their place, or what is left of them is trained on
+        if failed:  # before verl replaces these groups, or trains on the rest of them
             keys = _keys_of(buffer, failed)
             accounts.receive(failed, keys, distinct(reader.fetch_rows(keys, TRAIN)))
             raise TrajectoryFailedError(
-                f"verl marks groups as failed: {', '.join(failed[:_NAMED])}"
+                f"verl has marked groups as failed: {', '.join(failed[:_NAMED])}"
             )
 
     def materialize_and_receive(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:

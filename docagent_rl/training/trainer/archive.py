@@ -1,4 +1,4 @@
-"""Files of a run: trajectories and metrics, one file a step, so that a resumed run loses none."""
+"""A run's trajectories and metrics, one file per step, so that a resumed run loses nothing."""
 
 import json
 import re
@@ -18,15 +18,13 @@ from docagent_rl.rollout.trajectory import Trajectory
 Metrics = Mapping[str, Any]
 
 INTERRUPTED = "docagent/interrupted"
-"""1 in the numbers of a step after whose update the run ended, or is about to save: some are
-missing.
-"""
+"""1 in a step's metrics from its update until its checkpoint is saved; some metrics are missing."""
 _OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
 _NAME = re.compile(r"(?:val-)?(\d+)")
 
 
 def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
-    """Return the file of a step's trajectories: `<run>/trajectories/<step>.jsonl`,
+    """Return the file of a step's trajectories: `<run>/trajectories/<step>.jsonl` or
     `val-<step>.jsonl`.
     """
     return run_dir / "trajectories" / f"{'val-' if validation else ''}{step}.jsonl"
@@ -35,7 +33,7 @@ def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Pa
 def write_trajectories(
     run_dir: Path, step: int, trajectories: Sequence[Trajectory], *, validation: bool = False
 ) -> Path:
-    """Write a step's trajectories as `write_lines` does."""
+    """Write a step's trajectories with `write_lines`."""
     lines = ((t, [t.to_json().encode()]) for t in trajectories)
     return write_lines(run_dir, step, lines, validation=validation)
 
@@ -47,9 +45,9 @@ def write_lines(
     *,
     validation: bool = False,
 ) -> Path:
-    """Write the trajectories of a step, ordered by question and trajectory, and seal them.
+    """Write the trajectories of a step, ordered by question and trajectory, and seal the file.
 
-    A repeated step replaces its file. Each trajectory comes with the pieces of its line.
+    A repeated step replaces its file. Each trajectory is given with the pieces of its line.
     """
     ordered = sorted(
         trajectories, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].number)
@@ -59,19 +57,19 @@ def write_lines(
 
 
 def metrics_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
-    """Return the file of a step's numbers."""
+    """Return the file of a step's metrics."""
     return run_dir / "metrics" / f"{'val-' if validation else ''}{step}.json"
 
 
 def write_metrics(run_dir: Path, step: int, metrics: Metrics, *, validation: bool = False) -> Path:
-    """Write the numbers of a step to `<run>/metrics/<step>.json`, `val-<step>.json`."""
+    """Write the metrics of a step to `<run>/metrics/<step>.json` or `val-<step>.json`."""
     numbers = {k: float(v) for k, v in sorted(metrics.items()) if isinstance(v, SupportsFloat)}
     path = metrics_file(run_dir, step, validation=validation)
     return Seal(run_dir).write(path, json.dumps(numbers, indent=1) + "\n")
 
 
 def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[str, float] | None:
-    """Return the numbers of a step; None where there are none."""
+    """Return the metrics of a step; None if there are none."""
     try:
         return json.loads(
             metrics_file(run_dir, step, validation=validation).read_text(encoding="utf-8")
@@ -81,12 +79,11 @@ def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[
 
 
 def supersede_steps(run_dir: Path, step: int) -> Path | None:
-    """Move the files of steps that a run will do again to `<run>/superseded/<number>/`, and return
-    it.
+    """Move the files of steps that a run will repeat to `<run>/superseded/<number>/`; return it.
 
-    A run that was killed goes on from its last checkpoint, that of `step`, and may have trained
-    further: what it left of those steps is not of the policy that is trained now. 0 is the
-    beginning, with a new validation before the first step. Nothing is lost.
+    A killed run resumes from its last checkpoint, that of `step`, but may have trained further: the
+    files of those steps do not belong to the policy that is trained now. With `step` 0 the run
+    starts from the beginning, including the validation before the first step. Nothing is deleted.
     """
     paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
     numbered = [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
@@ -103,14 +100,13 @@ def supersede_steps(run_dir: Path, step: int) -> Path | None:
 def turn_log_probs(
     trajectory: TrajectoryDigest, rows: Mapping[int, NDArray[np.float64]]
 ) -> list[NDArray[np.float64] | None]:
-    """Split the trainer's log-probs over a trajectory's turns, as `filled_line` takes them.
+    """Split the trainer's log-probs by a trajectory's turns, as `filled_line` expects them.
 
-    `rows` has one value for each sampled token of a row, in order, by the row's number; other turns
-    have none.
+    `rows` contains, by row number, one value per sampled token of the row, in order. Turns in other
+    rows get None.
 
     Raises:
-        ValueError: the numbers of tokens differ, so that row and record are not of the same
-            trajectory.
+        ValueError: the numbers of tokens differ, so the row does not belong to the trajectory.
     """
     sampled: Counter[int] = Counter()
     split: list[NDArray[np.float64] | None] = []
@@ -122,6 +118,6 @@ def turn_log_probs(
         if sampled[row] != len(values):
             raise ValueError(
                 f"trajectory {trajectory.uid}_{trajectory.number} sampled {sampled[row]} tokens, "
-                f"its row holds {len(values)}"
+                f"but its row has {len(values)}"
             )
     return split

@@ -1,4 +1,4 @@
-"""Writes a step while the next one goes on: its trajectories, and the credit of their tokens."""
+"""Write a step's trajectories and the credit of their tokens while the next step is running."""
 
 import logging
 from collections import defaultdict
@@ -35,7 +35,7 @@ from docagent_rl.training.trainer.trajectory_reader import (
 
 ENTROPY = "entropy"
 REFERENCE = "ref_log_prob"
-"""Fields of verl that are there in some runs alone."""
+"""Fields of verl that only exist in some runs."""
 _POLICY = "old_log_probs"
 _PLAIN = ("advantages", "returns", "values", ENTROPY)
 
@@ -43,17 +43,16 @@ logger = logging.getLogger(__name__)
 
 
 Likeness = Mapping[tuple[str, int], NDArray[np.float32]]
-"""Cosines with the trajectories of a group, in order of numbers, by group and number of a
-trajectory.
+"""Cosine similarities of a trajectory with those of its group in the order of their numbers, by
+group and number of the trajectory.
 """
 
 
 def group_likeness(keys: Sequence[str], embeddings: Tensor) -> Likeness:
-    """Return the likeness of the trajectories of each group, as estimators that compare them see
-    it.
+    """Return the similarities of the trajectories in each group, as estimators compute them.
 
-    `embeddings` (s, d) has one vector a trajectory, in the order in which the keys of the rows name
-    them first.
+    `embeddings` (s, d) has one vector per trajectory, in the order in which they first occur in the
+    keys of the rows.
     """
     names = list(
         dict.fromkeys(
@@ -75,10 +74,10 @@ def group_likeness(keys: Sequence[str], embeddings: Tensor) -> Likeness:
 def credit_rows(
     keys: Sequence[str], columns: SampledColumns, likeness: Likeness | None = None
 ) -> list[CreditRow]:
-    """Return rows for the credit file, of `advantages` and what there is of the other columns.
+    """Return rows for the credit file, with `advantages` and those other columns that exist.
 
-    The KL of a token is that of its sample: the log-prob of the policy less that of the reference
-    (k1). The likeness of a trajectory stands in its first row.
+    The KL of a token is estimated from its sample as the policy's log-prob minus the reference's
+    (k1). The similarities of a trajectory are in its first row.
     """
     lists = {name: columns.split(name) for name in _PLAIN if name in columns.values}
     if _POLICY in columns.values and REFERENCE in columns.values:
@@ -99,7 +98,7 @@ def credit_rows(
 def with_optional(
     columns: SampledColumns, keys: Sequence[str], partition_id: str, names: Sequence[str]
 ) -> SampledColumns:
-    """Return columns with further fields of the queue; one that cannot be had is left out."""
+    """Return columns with further fields from the queue; fields that cannot be read are omitted."""
     for name in names:
         try:
             columns = columns.fetching(keys, partition_id, [name])
@@ -109,7 +108,7 @@ def with_optional(
 
 
 class ArchivingMixin(TrainerPart):
-    """The writing of what a step was; part of `DocAgentTrainerMixin`."""
+    """Writes the records of a step; part of `DocAgentTrainerMixin`."""
 
     _reader: TrajectoryReader
     _accounts: Accounts
@@ -118,16 +117,15 @@ class ArchivingMixin(TrainerPart):
 
     @cached_property
     def _estimated(self) -> dict[tuple[str, ...], SampledColumns]:
-        """Estimates of rows since the last archive."""
+        """Advantages of rows since the last archive."""
         return {}
 
     def _keep(
         self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: Tensor, result: Advantages
     ) -> None:
-        """Keep columns for the archive, which would fetch the same from the queue."""
-        if (
-            not self.config.algorithm.use_kl_in_reward
-        ):  # else these are no rewards of the environment
+        """Keep columns for the archive, which would otherwise fetch them from the queue again."""
+        # with a KL penalty these are not the environment's rewards
+        if not self.config.algorithm.use_kl_in_reward:
             kind = token_rewards.dtype
             self._estimated[tuple(batch.keys)] = columns.having(
                 rm_scores=columns.gathered(token_rewards),
@@ -138,8 +136,8 @@ class ArchivingMixin(TrainerPart):
     def _columns(
         self, keys: Sequence[str], partition_id: str, names: Sequence[str]
     ) -> SampledColumns:
-        """Return fields of rows at their sampled tokens; the step's estimates were made of some of
-        them.
+        """Return fields of rows at their sampled tokens, reusing columns from the step's
+        estimates.
         """
         estimated = self._estimated
         self._estimated = {}
@@ -151,7 +149,7 @@ class ArchivingMixin(TrainerPart):
         )
 
     def _archive(self, batch: KVBatchMeta) -> dict[str, float]:
-        """Have the trajectories of a step written, and return their numbers."""
+        """Start writing the trajectories of a step, and return their metrics."""
         keys = [
             k
             for k, tag in zip(batch.keys, batch.tags, strict=True)
@@ -176,7 +174,7 @@ class ArchivingMixin(TrainerPart):
         lines: Mapping[str, bytes],
         log_probs: Mapping[str, Mapping[int, NDArray[np.float64]]],
     ) -> None:
-        """Write the step's trajectories while the next step goes on."""
+        """Write the step's trajectories in the background."""
         run_dir = self.run_dir
         step = self.global_steps
         named = {f"{trajectory.uid}_{trajectory.number}": trajectory for trajectory in trajectories}
@@ -195,23 +193,21 @@ class ArchivingMixin(TrainerPart):
             try:
                 if credited:
                     write_credit(run_dir, step, estimator, credited)
-            finally:  # last: the viewer reads the credit when it sees this file
+            finally:  # last, because the viewer reads the credit as soon as this file exists
                 write_lines(run_dir, step, filled)
 
         self._files.start(write)
 
     @property
     def _bypasses_log_probs(self) -> bool:
-        """True where verl takes the rollout's log-probs for the trainer's, which it does not
-        compute.
-        """
+        """True if verl uses the rollout's log-probs instead of computing the trainer's."""
         correction = self.config.algorithm.get("rollout_correction", None)
         return correction is not None and bool(correction.get("bypass_mode", False))
 
     def _read_rows(
         self, partition_id: str, trajectories: list[tuple[str, TrajectoryDigest]]
     ) -> tuple[dict[str, float], Mapping[str, Mapping[int, NDArray[np.float64]]]]:
-        """Return the turns' numbers, and the trainer's log-probs of rows that count."""
+        """Return the metrics of turns, and the trainer's log-probs of rows that are not masked."""
         log_probs: dict[str, dict[int, NDArray[np.float64]]] = defaultdict(dict)
         rows = [(k, t) for k, t in trajectories if not t.masked]
         if not rows:

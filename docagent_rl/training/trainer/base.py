@@ -1,4 +1,4 @@
-"""The ground of the trainer's mixins, and work in the background."""
+"""The base of the trainer's mixins, and a background thread."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ else:
 
 
 class Background:
-    """A thread that does one thing after the other, such as writing a step's files."""
+    """A thread that runs one task after another, such as writing a step's files."""
 
     def __init__(self) -> None:
-        # its thread is waited for when the interpreter ends
+        # the interpreter waits for this thread when it exits
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="docagent-files")
         self._last: Future[object] | None = None
 
     def start(self, work: Callable[[], object]) -> None:
-        """Wait for the work before, then start this.
+        """Wait for the previous task, then start this one.
 
         Raises:
-            Exception: the work before has failed, with its own error.
+            Exception: the error of the previous task, if it failed.
         """
         self.settle()
         self._last = self._threads.submit(work)
 
     def settle(self) -> None:
-        """Wait for the work that was started.
+        """Wait for the task that was started.
 
         Raises:
-            Exception: it has failed, with its own error; raised once.
+            Exception: the error of the task, if it failed; raised only once.
         """
         last = self._last
         self._last = None
@@ -52,10 +52,10 @@ class TrainerPart(VerlTrainer):
 
     @property
     def run_dir(self) -> Path:
-        """Folder of the run's trajectories."""
+        """The folder of the run."""
         return self.docagent.run_dir
 
     @cached_property
     def _files(self) -> Background:
-        """The writer of what a step leaves behind; code that relies on it waits for it."""
+        """The writer of a step's files; code that needs the files waits for it."""
         return Background()

@@ -1,7 +1,8 @@
-"""Checkpoints that can be told to be whole, and runs that go on from them.
+"""Save checkpoints that can be verified, and resume runs from them.
 
-The manifest is written last, and then the tracker names the checkpoint. A run that goes on makes
-the step whole that it goes on from: its validation, its numbers, and what verl's loggers lack.
+The manifest is written last, and then the tracker. A run that resumes first completes the step of
+the
+checkpoint: its validation, its metrics, and the entries that verl's loggers lack.
 """
 
 import logging
@@ -39,7 +40,7 @@ from docagent_rl.training.trainer.base import TrainerPart
 from docagent_rl.training.trainer.trackers import continue_trackers, note_trackers
 
 logger = logging.getLogger(__name__)
-logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # as verl's lines on checkpoints
+logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # like verl's messages on checkpoints
 _VERL = logging.getLogger("verl.trainer.ppo.v1.trainer_base")
 
 _ASYNC_SAVE = "actor_rollout_ref.actor.checkpoint.async_save"
@@ -49,16 +50,17 @@ _PARTS_ONLY = {
     "trainer.remove_previous_ckpt_in_save": False,
     _ASYNC_SAVE: True,
 }
-"""verl saves the parts alone: it removes no older checkpoint and names none as the latest, which it
-leaves to whoever finishes an asynchronous save. The workers have a configuration of their own.
+"""Settings with which verl only saves the parts of a checkpoint. It removes no older checkpoint,
+and does not write the tracker, which it leaves to the end of an asynchronous save. The workers have
+their own configuration and still save synchronously.
 """
 
 
 class CheckpointsMixin(TrainerPart):
-    """The saving of checkpoints, and the going on from them; part of `DocAgentTrainerMixin`."""
+    """Saves checkpoints and resumes from them; part of `DocAgentTrainerMixin`."""
 
     _begun = 0
-    """The step from which this process goes on."""
+    """The step from which this process resumes."""
 
     def _save_checkpoint(self) -> None:
         self._files.settle()
@@ -80,7 +82,7 @@ class CheckpointsMixin(TrainerPart):
             write_tracker(folder.parent, self.global_steps)
             self._retention.add(folder)
         logger.info(
-            "%s is whole: %d files of %.3f GB; the manifest took %.1f s",
+            "%s is complete: %d files, %.3f GB in total; the manifest took %.1f s",
             folder,
             len(manifest.files),
             manifest.size / 1e9,
@@ -95,7 +97,7 @@ class CheckpointsMixin(TrainerPart):
 
     @contextmanager
     def _parts_only(self) -> Generator[None]:
-        """Within this context, make verl save the parts of a checkpoint alone, and tell nobody."""
+        """Within this context, make verl only save the parts of a checkpoint, without callbacks."""
         kept = self.config, self.checkpoint_callback
         self.config = deepcopy(self.config)
         with open_dict(self.config):
@@ -110,9 +112,7 @@ class CheckpointsMixin(TrainerPart):
             self.config, self.checkpoint_callback = kept
 
     def _rate_checkpoint(self, values: Mapping[str, float]) -> None:
-        """Keep the checkpoint of this step, if there is one, while no other has a better
-        validation.
-        """
+        """Keep this step's checkpoint, if there is one, as long as its validation score is best."""
         if self.docagent.keep_best:
             _rate(self._retention, step_folder(self._root, self.global_steps), values)
 
@@ -135,10 +135,11 @@ class CheckpointsMixin(TrainerPart):
         return Path(self.config.trainer.default_local_dir).absolute()
 
     def fit(self, agent_loop_manager: Any) -> None:
-        """Train as verl does; files of steps that are done again are set aside first."""
+        """Train as verl does, after moving aside the files of steps that are repeated."""
         if adopted := Seal(self.run_dir).adopt():
             logger.warning(
-                "killed before they were sealed, and sealed as they are: %s", ", ".join(adopted)
+                "these files were not sealed before the run was killed; sealed them as found: %s",
+                ", ".join(adopted),
             )
         self._begun = self.global_steps
         if self._begun > 0:
@@ -147,7 +148,7 @@ class CheckpointsMixin(TrainerPart):
             moved = supersede_steps(self.run_dir, self.global_steps)
             if moved is not None:
                 logger.warning(
-                    "the run goes on from step %d: what was left of later ones is in %s",
+                    "the run resumes from step %d; moved the files of later steps to %s",
                     self.global_steps,
                     moved,
                 )
@@ -157,23 +158,24 @@ class CheckpointsMixin(TrainerPart):
             self._files.settle()
 
     def on_train_begin(self) -> None:
-        """Complete the last step before the first one, after verl's validation at the start."""
+        """Complete the checkpoint's step before the first step, after verl's initial validation."""
         note_trackers(self.run_dir, self.logger)
-        step = self.global_steps - 1  # verl counts on before it calls this
+        step = self.global_steps - 1  # verl has already advanced the counter
         if step > 0:
             self._complete(step)
         super().on_train_begin()
 
     def _complete(self, step: int) -> None:
-        """Make up for what a run that ended right after the checkpoint of `step` did not do.
+        """Do what a run that ended right after the checkpoint of `step` did not do any more.
 
-        verl saves the checkpoint, validates, reports, in this order, and would do neither of the
-        last two.
+        verl saves the checkpoint, validates and logs, in this order, and would skip the last two.
         """
         metrics = read_metrics(self.run_dir, step)
         if metrics is None or not trajectory_file(self.run_dir, step).is_file():
             logger.warning(
-                "step %d has no archive in %s: it was trained elsewhere", step, self.run_dir
+                "there are no files of step %d in %s: it was trained in another folder",
+                step,
+                self.run_dir,
             )
             metrics = metrics or {}
         every = self.config.trainer.test_freq
@@ -184,22 +186,21 @@ class CheckpointsMixin(TrainerPart):
             write_metrics(self.run_dir, step, metrics)
             self.logger.log(data=metrics, step=step)
             logger.warning(
-                "the run had ended before step %d was reported: done now, without what was known "
-                "in between "
-                "(the time it took to save, for example)",
+                "the run had ended before it logged step %d: logged it now, without metrics that "
+                "are lost (for example, the time it took to save)",
                 step,
             )
         if step >= self.total_training_steps:
             logger.warning(
-                "all %d steps are trained: there is nothing left to do", self.total_training_steps
+                "all %d steps have been trained: nothing is left to do", self.total_training_steps
             )
 
     def _made_up_validation(self, step: int) -> dict[str, float]:
-        """Return the numbers of a step's validation, which is done now if it was not."""
+        """Return the metrics of a step's validation, which is run now if it is missing."""
         found = read_metrics(self.run_dir, step, validation=True)
         if found is not None:
             return found
-        logger.warning("the validation of step %d is made up for", step)
+        logger.warning("running the missing validation of step %d", step)
         now = self.global_steps
         self.global_steps = step
         try:
@@ -213,12 +214,14 @@ class CheckpointsMixin(TrainerPart):
 
 
 def _rate(retention: Retention, folder: Path, values: Mapping[str, float]) -> None:
-    """Rate a checkpoint by the mean of its validation's `val-core/` numbers, if there are any."""
+    """Rate a checkpoint by the mean of its validation's `val-core/` metrics, if there are any."""
     core = [value for name, value in values.items() if name.startswith("val-core/")]
     if core:
         retention.rate(folder, sum(core) / len(core))
 
 
 def _is_not_about_async(record: logging.LogRecord) -> bool:
-    """Return whether a line is not verl's on why it names no latest checkpoint."""
+    """Return False for verl's message that it does not write the tracker because of
+    `async_save`.
+    """
     return "async_save" not in str(record.msg)

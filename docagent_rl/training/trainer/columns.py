@@ -1,6 +1,4 @@
-"""Reads numbers of a step's sampled tokens; observations, which are most of a row, stay in the
-queue.
-"""
+"""Read fields of a step at its sampled tokens only; observations, most of a row, are not kept."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ from docagent_rl.training.tensors import row_lengths, tensor
 
 TURN = "turn_index"
 _ROWS_AT_ONCE = 128
-"""Rows that are fetched together: those of a step in one piece take gigabytes."""
+"""Rows that are fetched together; all rows of a step at once would take gigabytes."""
 
 
 @dataclass(frozen=True)
 class SampledColumns:
-    """Fields of b rows at their n sampled tokens, row after row.
+    """Fields of b rows at their n sampled tokens, row by row.
 
-    `lengths` (b,) counts the sampled tokens of each row and `widths` (b,) its positions;
-    `positions` (n,) are those of the tokens in their rows, `values` (n,) by name, `turn_index`
-    among them.
+    `lengths` (b,) is the number of sampled tokens of each row, `widths` (b,) the number of its
+    positions; `positions` (n,) are the positions of the tokens in their rows, and `values` are
+    fields (n,) by name, including `turn_index`.
     """
 
     lengths: Tensor
@@ -41,10 +39,10 @@ class SampledColumns:
     ) -> SampledColumns:
         """Read `turn_index` and the fields `names` from the queue, some rows at a time.
 
-        The fields have one number a position of the response.
+        The fields have one number per position of the response.
 
         Raises:
-            ValueError: a field's rows have other lengths than their turns.
+            ValueError: the rows of a field and of `turn_index` have different lengths.
         """
         starts = range(0, len(keys), _ROWS_AT_ONCE)
         return cls.joined(
@@ -61,17 +59,17 @@ class SampledColumns:
         return cls(lengths, positions, widths, values)
 
     def having(self, **compact: Tensor) -> SampledColumns:
-        """Return the columns with fields (b, s) that were made of the others."""
+        """Return the columns with additional fields, given as (b, s)."""
         flat = {name: rows.reshape(-1)[self.places] for name, rows in compact.items()}
         return replace(self, values={**self.values, **flat})
 
     def fetching(
         self, keys: Sequence[str], partition_id: str, names: Sequence[str]
     ) -> SampledColumns:
-        """Return the columns with further fields of their rows, from the queue.
+        """Return the columns with additional fields of their rows, read from the queue.
 
         Raises:
-            ValueError: a field's rows have other lengths than their turns.
+            ValueError: the rows of a field and of `turn_index` have different lengths.
         """
         if not names:
             return self
@@ -95,7 +93,7 @@ class SampledColumns:
         )
 
     def padded(self, name: str, padding: float = 0.0) -> Tensor:
-        """Return a field as (b, s), s the most sampled tokens of a row."""
+        """Return a field as (b, s), where s is the largest number of sampled tokens in a row."""
         values = self.values[name]
         rows = torch.full(self.shape, padding, dtype=values.dtype)
         rows.view(-1)[self.places] = values
@@ -103,17 +101,17 @@ class SampledColumns:
 
     @cached_property
     def shape(self) -> tuple[int, int]:
-        """(b, s)"""
+        """The shape (b, s) of a padded field."""
         return len(self.lengths), int(self.lengths.max())
 
     @cached_property
     def rows(self) -> Tensor:
-        """(n,) row of each token."""
+        """The row (n,) of each token."""
         return torch.repeat_interleave(self.lengths)
 
     @cached_property
     def places(self) -> Tensor:
-        """(n,) place of each token in (b, s) written as one line."""
+        """The index (n,) of each token in a flattened padded field."""
         starts = self.lengths.cumsum(0) - self.lengths
         return (
             torch.arange(len(self.rows))
@@ -121,19 +119,19 @@ class SampledColumns:
         )
 
     def gathered(self, dense: Tensor) -> Tensor:
-        """Return (b, t) at the sampled tokens, as (b, s) with zeros after the last one of a row."""
+        """Return (b, t) at the sampled tokens, as (b, s) with zeros after the last one in a row."""
         rows = torch.zeros(self.shape, dtype=dense.dtype)
         rows.view(-1)[self.places] = dense.reshape(-1)[self.rows * dense.shape[1] + self.positions]
         return rows
 
     def scattered(self, compact: Tensor, width: int) -> Tensor:
-        """Return the inverse: (b, s) as (b, width), with zeros where nothing was sampled."""
+        """Return (b, s) as (b, width), with zeros where nothing was sampled; inverts `gathered`."""
         dense = torch.zeros(len(self.lengths), width, dtype=compact.dtype)
         dense.view(-1)[self.rows * width + self.positions] = compact.reshape(-1)[self.places]
         return dense
 
     def nested(self, compact: Tensor) -> Tensor:
-        """Return (b, s) over all positions of the rows, nested, with zeros where nothing was
+        """Return (b, s) as a nested tensor over all positions, with zeros where nothing was
         sampled.
         """
         starts = self.widths.cumsum(0) - self.widths
@@ -148,7 +146,7 @@ class SampledColumns:
 
 
 def rows_with_samples(keys: Iterable[str], partition_id: str) -> set[str]:
-    """Return those of the rows, of any agent loop, that have sampled tokens."""
+    """Return the keys of rows, from any agent loop, that have sampled tokens."""
     names = list(keys)
     if not names:
         return set()
@@ -179,12 +177,12 @@ def _sampled(keys: Sequence[str], partition_id: str, names: Sequence[str]) -> Sa
 def _flat_of(data: TensorDict, name: str, widths: Tensor) -> Tensor:
     flat, own = _flat(data, name)
     if not torch.equal(own, widths):
-        raise ValueError(f"rows of {name} have other lengths than their turns")
+        raise ValueError(f"the rows of {name} and {TURN} have different lengths")
     return flat
 
 
 def _flat(data: TensorDict, name: str) -> tuple[Tensor, Tensor]:
-    """Return a field's values one after the other, and the length of each row."""
+    """Return a field's values, concatenated, and the length of each row."""
     field = tensor(data, name)
     if field.is_nested:
         return field.values(), row_lengths(data, name)

@@ -1,4 +1,4 @@
-"""Embeds trajectories in a process of its own, on a device and a node chosen for it."""
+"""Embed trajectories in a separate process, on a suitable device and node."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,21 +16,20 @@ logger = logging.getLogger(__name__)
 
 KEY = "docagent.advantage.embedder"
 HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
-"""Ray 2.60 lets an actor that books no GPU see all of them."""
+"""Needed because Ray 2.60 lets an actor without reserved GPUs see all GPUs."""
 MOST_THREADS = 16
-"""More of them gain little on texts of some thousand tokens."""
+"""Further threads gain little on texts of a few thousand tokens."""
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def embedder_place(
     config: EmbedderConfig, trainer_device: str, nodes: Sequence[Mapping[str, Any]]
 ) -> tuple[EmbedderConfig, dict[str, Any]]:
-    """Choose device, node and threads of the embedder; return its configuration, and Ray's options
-    of it.
+    """Choose the embedder's device, node and threads; return its configuration and Ray options.
 
-    Without a device it takes the kind that the run trains on (`trainer.device`). One that books a
-    GPU gets it from Ray; one that books none goes to a node with GPUs and shares its first, for the
-    workers have booked them all. `nodes` are those of `ray.nodes()`.
+    The default is the kind of device that the run trains on (`trainer.device`). An embedder that
+    reserves a GPU gets it from Ray. One that reserves none is placed on a node with GPUs and shares
+    the first one, because the workers have reserved them all. `nodes` are those of `ray.nodes()`.
 
     Raises:
         UserError: no node has the device.
@@ -50,10 +49,10 @@ def embedder_place(
     ]
     if not holders:
         raise UserError(
-            f"{KEY}.device={device}: no node of this Ray has a GPU; set {KEY}.device=cpu"
+            f"{KEY}.device={device}: no node of this Ray cluster has a GPU; set {KEY}.device=cpu"
         )
     logger.warning(
-        "the embedder shares %s of a node with the workers that booked it (%s.num_gpus=0)",
+        "the embedder shares %s with the workers that have reserved it (%s.num_gpus=0)",
         device,
         KEY,
     )
@@ -61,16 +60,18 @@ def embedder_place(
 
 
 def _threads(nodes: Sequence[Mapping[str, Any]]) -> int:
-    """Return as many as the smallest node has places for, which is where it may end up."""
+    """Return the number of threads, which is limited by the smallest node, where it may be
+    placed.
+    """
     cpus = [node["Resources"].get("CPU", 0) for node in nodes if node["Alive"]]
     return max(1, min([MOST_THREADS, *(int(number) for number in cpus if number >= 1)]))
 
 
 class TrajectoryEmbedder:
-    """A Ray actor that holds the embedder; it is started at once and asked once a step.
+    """The embedder in a Ray actor, which starts at once and is called once per step.
 
     Raises:
-        UserError: no node has its device.
+        UserError: no node has the embedder's device.
     """
 
     def __init__(self, config: EmbedderConfig, trainer_device: str):
@@ -79,7 +80,7 @@ class TrajectoryEmbedder:
         self._actor = cast("ActorHandle", actor.options(**options).remote(settled))
 
     def __call__(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
-        """Return vectors (s, d) of the texts; log their number and the share that lost its middle.
+        """Return vectors (s, d) of the texts; log their number and the share that was shortened.
 
         Raises:
             ray.exceptions.RayError: the actor failed, for example because its model cannot be

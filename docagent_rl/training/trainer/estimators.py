@@ -1,4 +1,4 @@
-"""Makes this package's estimators callable by verl, which calls with two tensors
+"""Make this package's estimators callable by verl, which only passes two tensors
 (`docs/architecture.md`).
 """
 
@@ -16,44 +16,42 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import import_module
 
 Computation = Callable[[Tensor, Tensor], Advantages]
-"""`(token rewards, mask) -> Advantages`, both (b, t): everything else is bound."""
+"""`(token rewards, mask) -> Advantages`, both (b, t); everything else is bound in a closure."""
 
 _RAW_ALONE = frozenset(
     {"grpo", "grpo_vectorized", "gdpo", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline"}
     | {"optimal_token_baseline", "tir_optimal_token_baseline"}
 )
-"""Estimators of verl that take the reward of a trajectory for its advantage where it is alone in
-its group.
-"""
+"""verl's estimators that use a trajectory's reward as its advantage if it is alone in its group."""
 
 _UNAVAILABLE = {
-    "gdpo": "the parts of a reward beside the row",
+    "gdpo": "the parts of each row's reward",
     "optimal_token_baseline": "the sum of squared probabilities at each token",
-    "remax": "a greedy trajectory beside each group",
+    "remax": "a greedy trajectory for each group",
     "tir_optimal_token_baseline": "the sum of squared probabilities at each token",
 }
-"""Estimators of verl, and what they read that its V1 trainers do not compute."""
+"""verl's estimators that need inputs which its V1 trainers do not compute, with these inputs."""
 
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
-"""Our estimators in verl's registry."""
+"""This package's estimators in verl's registry."""
 
 
 def load_modules(names: Sequence[str]) -> None:
-    """Import modules of users (`docagent.modules`).
+    """Import the user's modules (`docagent.modules`).
 
     Raises:
-        UserError: there is none of this name, or it raises.
+        UserError: a module does not exist, or raises an exception.
     """
     for name in names:
         import_module(name, f"docagent.modules: {name}")
 
 
 def install_estimators() -> None:
-    """Register with verl whatever is registered with us and not there yet.
+    """Register all estimators of this package's registry with verl that are not yet.
 
     Raises:
-        UserError: verl has an estimator of its own under this name.
+        UserError: verl has its own estimator with the same name.
     """
     for name in registered_estimators():
         known = ADV_ESTIMATOR_REGISTRY.get(name)
@@ -61,14 +59,14 @@ def install_estimators() -> None:
             register_adv_est(name)(_bridge(name))
         elif known not in _bridges:
             raise UserError(
-                f"estimator {name!r} is the name of one of verl's: register yours under another"
+                f"verl has its own estimator {name!r}: register yours under another name"
             )
 
 
 def known_estimators() -> list[str]:
-    """Return the names that `algorithm.adv_estimator` takes, sorted."""
+    """Return the sorted names that `algorithm.adv_estimator` accepts."""
     install_estimators()
-    # verl computes GAE outside its registry in some releases, and lists it in the enumeration
+    # in some releases verl's GAE is not in its registry, but only in the enumeration
     return sorted(
         {str(getattr(name, "value", name)) for name in ADV_ESTIMATOR_REGISTRY}
         | {member.value for member in AdvantageEstimator}
@@ -76,45 +74,40 @@ def known_estimators() -> list[str]:
 
 
 def our_estimator(name: str) -> Estimator | None:
-    """Return the estimator of this name if it is one of ours; None for verl's."""
+    """Return the estimator with this name in this package's registry; None for verl's."""
     return registered_estimators().get(str(name))
 
 
 def alone_in_group(name: str) -> str | None:
-    """Return a warning of an estimator of verl that is wrong where masking leaves one of a group,
-    or None.
-    """
+    """Return a warning if verl's estimator is wrong for a group in which masking leaves one."""
     if name not in _RAW_ALONE and name != "grpo_passk":
         return None
     done = (
-        "ends the run"
-        if name == "grpo_passk"
-        else "takes the trajectory's reward for its advantage"
+        "ends the run" if name == "grpo_passk" else "uses the trajectory's reward as its advantage"
     )
     return (
-        f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a "
-        f"group, it {done}"
-        "; trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of "
+        f"algorithm.adv_estimator={name} is verl's: if masking leaves one trajectory in a group, "
+        f"it {done}; trajectory_grpo uses 0 (set docagent.advantage.options.loo=true to replace "
         "RLOO)"
     )
 
 
 def unavailable(name: str) -> str | None:
-    """Return why an estimator of verl would end the run at its first update, or None."""
+    """Return why verl's estimator would end the run in its first update, or None."""
     missing = _UNAVAILABLE.get(name)
     return (
-        None if missing is None else f"it reads {missing}, which verl's V1 trainers do not compute"
+        None if missing is None else f"it needs {missing}, which verl's V1 trainers do not compute"
     )
 
 
 def compares(name: str) -> bool:
-    """Return whether an estimator of verl compares the trajectories of a group."""
+    """Return whether verl's estimator compares the trajectories of a group."""
     return name in _RAW_ALONE or name == "grpo_passk"
 
 
 @contextmanager
 def computing(computation: Computation) -> Generator[None]:
-    """Within this context, run the computation when verl calls one of our estimators."""
+    """Within this context, run the computation when verl calls one of this package's estimators."""
     token = _computation.set(computation)
     try:
         yield
@@ -123,8 +116,9 @@ def computing(computation: Computation) -> Generator[None]:
 
 
 def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Return what verl calls, with token rewards and the mask; it knows neither trajectories nor
-    turns.
+    """Return the function that verl calls with token rewards and the mask.
+
+    verl passes neither trajectories nor turns, so it runs the computation set by `computing`.
     """
 
     def bridge(
@@ -145,5 +139,5 @@ def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
     return bridge
 
 
-# by an import, so that it also happens when this module is what imports verl's registry first
+# Registration on import also works if this module is the first to import verl's registry.
 install_estimators()

@@ -1,4 +1,4 @@
-"""Builds the inputs of estimators from the rows of a batch and its trajectories."""
+"""Build the inputs of estimators from the rows of a batch and its trajectories."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest, joined_text
 
 @dataclass(frozen=True, slots=True)
 class RowKeys:
-    """Trajectory and group of each of b rows, as numbers in the order of first appearance.
+    """The trajectory and group (b,) of each row, numbered in the order of first appearance.
 
-    `row` (b,) is the position of a row in its trajectory, `first` each trajectory's first row in
-    the batch.
+    `row` (b,) is the position of a row in its trajectory; `first` contains the first row in the
+    batch of each trajectory.
     """
 
     trajectory: Tensor
@@ -29,7 +29,7 @@ class RowKeys:
 
     @classmethod
     def parse(cls, keys: Sequence[str]) -> RowKeys:
-        """Read verl's keys `{uid}_{trajectory}_{index}`; a uid may hold underscores itself."""
+        """Parse verl's keys `{uid}_{trajectory}_{index}`; a uid may contain underscores."""
         trajectories: dict[tuple[str, str], int] = {}
         groups: dict[str, int] = {}
         numbers = []
@@ -47,7 +47,7 @@ class RowKeys:
 
 
 class TermRewards(Mapping[str, Tensor]):
-    """Reward terms by name as (b, t), made when they are asked for.
+    """Reward terms (b, t) by name, computed on access.
 
     `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of each
     sampled token, -1 elsewhere.
@@ -85,15 +85,14 @@ class TermRewards(Mapping[str, Tensor]):
 
 
 def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[TurnDigest, int]]:
-    """Yield the turns whose reward stands in a row of their trajectory, each with its carrier in
-    the row.
+    """Yield the turns whose reward is in a row of their trajectory, with the turn that carries it.
 
-    A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn
-    that has some, in whichever row, and to the first that has some where there is none earlier
-    (`Trajectory`).
+    A turn carries its own reward. A turn without sampled tokens passes its reward on to the nearest
+    earlier turn with sampled tokens, in whichever row, or to the first such turn if there is no
+    earlier one (`Trajectory`).
 
     Yields:
-        The turn, and the ordinal of its carrier among the turns of the row.
+        The turn, and the ordinal among the row's turns of the turn that carries its reward.
     """
     ordinals: Counter[int] = Counter()
     carrier: tuple[int, int] | None = None
@@ -113,11 +112,11 @@ Embed = Callable[[Sequence[str]], Tensor]
 
 
 def prefix_embeddings(trajectories: Sequence[TrajectoryDigest], embed: Embed) -> Tensor:
-    """Return one vector for what each of s trajectories did in its first n turns, embedded in one
-    call.
+    """Embed in one call what each of s trajectories did in its first n turns, for all n.
 
-    (s, k + 1, d), k the most turns of a trajectory; zeros at n = 0, and a trajectory's last vector
-    from its last turn on.
+    Returns:
+        (s, k + 1, d), where k is the largest number of turns; zeros for n = 0, and a trajectory's
+        last vector from its last turn on.
     """
     turns = ([turn.text for turn in trajectory.turns] for trajectory in trajectories)
     texts = [[joined_texts(own[:count]) for count in range(1, len(own) + 1)] for own in turns]
@@ -141,11 +140,11 @@ def advantage_inputs(
     needs: frozenset[Need] = frozenset(),
     embed: Embed | None = None,
 ) -> AdvantageInputs:
-    """Return one batch as an estimator that `needs` something sees it; all tensors on the CPU.
+    """Return one batch as input for an estimator with certain `needs`; all tensors are on the CPU.
 
-    Of b rows there are verl's `keys`, their `trajectories`, `token_rewards` (b, t) after a KL
-    penalty, if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values` (b, t).
-    `embed` is called where the estimator compares trajectories.
+    The arguments describe b rows: verl's `keys`, their `trajectories`, `token_rewards` (b, t) after
+    the KL penalty, if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values`
+    (b, t). `embed` is called if the estimator needs embeddings.
 
     Raises:
         UserError: see `AdvantageInputs`.
@@ -175,11 +174,10 @@ def advantage_inputs(
 
 
 def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor) -> Tensor:
-    """Return the number of each token's turn among all of its trajectory, -1 where nothing was
-    sampled.
+    """Return for each token the number of its turn in the trajectory, -1 where nothing was sampled.
 
-    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of a
-    token in its row.
+    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the number of each
+    token's turn in the row.
     """
     places = [
         torch.tensor([place for place, turn in enumerate(trajectory.turns) if turn.row == own])

@@ -1,4 +1,4 @@
-"""The additions of this package to verl's trainer, common to its trainer modes."""
+"""This package's additions to verl's trainer, common to all trainer modes."""
 
 import logging
 import time
@@ -63,11 +63,11 @@ from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
 logger = logging.getLogger(__name__)
 
 TOKENS = "perf/total_num_tokens"
-"""verl's number of the tokens of a step."""
+"""verl's metric with the number of tokens of a step."""
 POLL_S = 0.2
-"""Between two looks at the queue, of which a step waits for the last. verl's 2 s has no key."""
+"""Seconds between two polls of the queue, which delay a step; verl's 2 s cannot be configured."""
 TRAJECTORIES_OF_PROMPT = "__rollout_n__"
-"""verl's column for a prompt with a number of trajectories of its own."""
+"""verl's column for the number of trajectories of a prompt, if it is not `rollout.n`."""
 
 
 class DocAgentTrainerMixin(
@@ -78,11 +78,11 @@ class DocAgentTrainerMixin(
     CheckpointsMixin,
     ArchivingMixin,
 ):
-    """An addition to one of verl's V1 trainers, mixed in before it.
+    """A mixin in front of one of verl's V1 trainers.
 
-    Masks failed trajectories out of the group statistics, hands estimators of this package the
-    turns of all trajectories, writes trajectories and reports their numbers. `verl_mode` is the
-    name of that trainer: verl compares the configured name in several branches (replay buffer, data
+    It masks failed trajectories out of the group statistics, passes the turns of all trajectories
+    to this package's estimators, writes trajectories and logs their metrics. `verl_mode` is the
+    name of verl's trainer: verl compares the configured name in several places (replay buffer, data
     loader, checkpoint).
     """
 
@@ -96,7 +96,7 @@ class DocAgentTrainerMixin(
         embeds = self._estimator is not None and self._estimator.embeds
         check_nodes(config, embeds=embeds)
         if embeds:
-            # loads its model while the workers start
+            # created here, so that it loads its model while the workers start
             self._embedder = TrajectoryEmbedder(
                 self.docagent.advantage.embedder, str(config.trainer.device)
             )
@@ -112,12 +112,12 @@ class DocAgentTrainerMixin(
         install_critic(self.role_worker_mapping, kinds)
 
     def _build_replay_buffer(self) -> Any:
-        # imported late: it loads the trainer modes, which import this module
+        # imported here, because it imports the trainer modes, which import this module
         from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
         buffer = super()._build_replay_buffer()
         if not isinstance(buffer, ReplayBuffer):
-            return buffer  # of a user's own
+            return buffer  # the user's own
         buffer.poll_interval = POLL_S
         filter_by_trajectory(buffer, self.config.data.train_batch_size, self._reader)
         account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
@@ -153,7 +153,9 @@ class DocAgentTrainerMixin(
     def _estimate_some(
         self, batch: KVBatchMeta, kept: list[str], metrics: dict[str, Any]
     ) -> KVBatchMeta:
-        """Compute advantages of the kept rows from these alone; zeros for the others."""
+        """Compute the advantages of the kept rows only from these rows, and zeros for the
+        others.
+        """
         computed = self._estimate(batch.select_keys(kept), metrics)
         masked = batch.select_keys([k for k in batch.keys if k not in set(kept)])
         self._put_zeros(masked, computed.fields or ())
@@ -166,9 +168,7 @@ class DocAgentTrainerMixin(
         )
 
     def _estimate(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Let verl compute; where it calls an estimator of ours, that one sees trajectories and
-        turns.
-        """
+        """Let verl compute advantages; pass trajectories and turns to this package's estimators."""
         estimator = self._estimator
         if estimator is None:
             return super()._compute_advantage(batch, metrics)
@@ -183,9 +183,8 @@ class DocAgentTrainerMixin(
                 estimator, batch, columns, columns.gathered(token_rewards), metrics
             )
             metrics.update(result.metrics)
-            result = result.within(
-                columns.gathered(mask)
-            )  # without the tokens that verl has rejected
+            # exclude the tokens that verl has rejected
+            result = result.within(columns.gathered(mask))
             self._keep(batch, columns, token_rewards, result)
             if self.use_critic and result.value_mask is not None:
                 targets = columns.nested(result.value_mask.long())
@@ -212,15 +211,12 @@ class DocAgentTrainerMixin(
         token_rewards: torch.Tensor,
         metrics: dict[str, Any],
     ) -> Advantages:
-        """Compute at the sampled tokens alone, (b, s): an estimator sees nothing of what stands
-        between.
-        """
+        """Compute advantages (b, s) at sampled tokens only; observations are not passed on."""
         rows = self._reader.fetch(batch)
         if len(rows) != len(batch.keys):
             raise RuntimeError(
                 f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop "
-                "docagent; "
-                f"{len(batch.keys) - len(rows)} rows of this batch come from another"
+                f"docagent, but {len(batch.keys) - len(rows)} rows of this batch come from another"
             )
         settings = self.docagent.advantage
         algorithm = self.config.algorithm
@@ -242,7 +238,7 @@ class DocAgentTrainerMixin(
         return estimator.compute(inputs, settings.options)
 
     def _put_zeros(self, batch: KVBatchMeta, written: Sequence[str]) -> None:
-        """Give masked rows the fields that the estimator wrote for the others."""
+        """Write zeros for masked rows to the fields that the estimator wrote for the others."""
         data = tq.kv_batch_get(
             keys=batch.keys, partition_id=partition(batch), select_fields=["response_mask"]
         )
@@ -251,7 +247,7 @@ class DocAgentTrainerMixin(
         zeros = response_to_nested(torch.zeros(len(batch), width), mask)
         fields = {"advantages": zeros, "returns": zeros}
         if VALUE_MASK in written:
-            fields[VALUE_MASK] = mask  # zeros already
+            fields[VALUE_MASK] = mask  # already zero in masked rows
         if self.config.algorithm.use_kl_in_reward:
             fields["token_level_rewards"] = zeros
         correction = self.config.algorithm.get("rollout_correction", None)
@@ -269,10 +265,10 @@ class DocAgentTrainerMixin(
         return super()._update_actor(batch, metrics)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """Do a step as verl does, with verl's numbers of it.
+        """Run a step as verl does, and log verl's metrics of it.
 
-        What was played and trained is being written when it ends, and is on disk before its
-        checkpoint.
+        The files of the step are written in the background, and are complete before its checkpoint
+        is.
         """
         began = time.perf_counter()
         batch = super().step(metrics, timing_raw)
@@ -285,7 +281,7 @@ class DocAgentTrainerMixin(
             batch, metrics, timing, global_steps=self.global_steps, epoch=epoch
         )
         write_metrics(self.run_dir, self.global_steps, {**metrics, INTERRUPTED: 1.0})
-        # the trajectories that show it are on disk, and no checkpoint is saved
+        # now the trajectories are on disk for inspection, and no checkpoint has been saved yet
         check_agreement(metrics, self.docagent.watch.most_apart, self.global_steps)
         return batch
 
@@ -297,8 +293,9 @@ class DocAgentTrainerMixin(
         global_steps: int,
         epoch: int,
     ) -> None:
-        """Update what has changed since `step` computed verl's numbers, for which verl pads every
-        row.
+        """Only update what has changed since `step` computed verl's metrics.
+
+        Computing all of them again would pad every row.
         """
         tokens = cast(
             "DataProto", SimpleNamespace(meta_info={"global_token_num": [metrics[TOKENS]]})
@@ -343,10 +340,11 @@ class DocAgentTrainerMixin(
         )
         reasons = mask_reasons(present)
         if table.missing:
-            reasons["missing: an exception ended them; see the workers' log"] = table.missing
+            reasons["missing: an exception ended them, see the workers' log"] = table.missing
         for reason, count in reasons.items():
             logger.warning(
-                "validation at step %d: %d of %d trajectories not played and counted as wrong, %s",
+                "validation at step %d: %d of %d trajectories were not played and count as wrong "
+                "(%s)",
                 self.global_steps,
                 count,
                 len(table.uids),

@@ -1,4 +1,4 @@
-"""Trainer modes: verl's own three, with trajectories and turns (`trainer.v1.trainer_mode`)."""
+"""Trainer modes: verl's three modes with this package's additions (`trainer.v1.trainer_mode`)."""
 
 from verl.trainer.ppo.v1.trainer_base import register_trainer
 from verl.trainer.ppo.v1.trainer_colocate_async import PPOTrainerColocateAsync

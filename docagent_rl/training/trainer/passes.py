@@ -1,8 +1,8 @@
-"""The fields and images of rows that the trainer's passes read.
+"""The fields and images of rows that each of the trainer's passes needs.
 
-verl sends every field that the rows have at the time: records, prompts as text and columns that
-other passes wrote. Left out is what is known not to be read; fields of users and of verl's other
-features travel.
+verl sends all fields that rows have at the time: records, prompts as text, and columns that other
+passes have written. Here fields that a pass is known not to read are omitted; fields of users and
+of verl's other features are still sent.
 """
 
 from collections.abc import Generator, Iterable
@@ -25,19 +25,17 @@ _SKIPS = ("skip.rollout.enable", "skip.async_rollout.enable", "skip.rollout_tq.e
 
 
 def may_name(config: DictConfig, mode: str) -> bool:
-    """Return whether the rows of a run may name images that end with it; `mode` is verl's
-    trainer's.
+    """Return whether rows may refer to images that only exist during the run; `mode` is verl's
+    mode.
 
     verl's asynchronous modes save the queue with a checkpoint, and its `skip` saves rollouts for
-    other runs: such rows hold their images.
+    other runs: such rows must contain their images.
     """
     return mode == "sync" and not any(OmegaConf.select(config, key) for key in _SKIPS)
 
 
 class NamedImagesMixin(VerlTrainer):
-    """Rows that name their images until no pass reads them; mixed in before one of verl's V1
-    trainers.
-    """
+    """A mixin in front of verl's V1 trainers for rows that refer to their images by name."""
 
     verl_mode: ClassVar[str]
 
@@ -49,13 +47,13 @@ class NamedImagesMixin(VerlTrainer):
         super().fit(agent_loop_manager)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """Do a step as verl does, and release the images of its rows."""
+        """Run a step as verl does, and release the images of its rows."""
         batch = super().step(metrics, timing_raw)
         self.release_images(batch.keys)
         return batch
 
     def release_images(self, keys: Iterable[str]) -> None:
-        """Release the images of rows that are not read any more."""
+        """Release the images of rows that are not needed any more."""
         release = getattr(getattr(self, "agent_loop_manager", None), "release_images", None)
         if release is not None:
             release(list(dict.fromkeys(map(trajectory_of, keys))))
@@ -72,13 +70,13 @@ SAMPLES = frozenset(
         "extra_info",
     }
 )
-"""Fields that the driver and the agent workers read."""
+"""Fields for the driver and the agent workers."""
 REWARDS = frozenset({TURN, "rm_scores", "token_level_rewards"})
-"""Fields that advantages are computed from."""
+"""Fields from which advantages are computed."""
 RAW = frozenset({"log_probs", "entropy"})
-"""Over whole rows, as workers write them; the driver has cut the responses' part out."""
+"""Fields of whole rows, as workers write them; the driver has extracted the responses' part."""
 TARGETS = frozenset({"values", "returns", VALUE_MASK})
-"""Fields of the critic."""
+"""Fields for the critic."""
 POLICY = frozenset(
     {
         "old_log_probs",
@@ -89,23 +87,21 @@ POLICY = frozenset(
         TRAJECTORY_TOKENS,
     }
 )
-"""Fields of the policy's loss."""
+"""Fields for the policy's loss."""
 
 
 class Pass(Enum):
-    """A pass of the trainer over its rows; the value is what it does not read."""
+    """A pass of the trainer over its rows; the value contains the fields that it does not need."""
 
     INFER = SAMPLES | REWARDS | RAW | TARGETS | POLICY
-    """Log-probs of policy or reference, or values: without a loss."""
+    """A pass without a loss: log-probs of the policy or the reference, or values."""
     UPDATE_POLICY = SAMPLES | REWARDS | RAW | TARGETS
     UPDATE_CRITIC = SAMPLES | REWARDS | RAW | POLICY
 
 
 @contextmanager
 def reading(batch: KVBatchMeta, which: Pass) -> Generator[None]:
-    """Within this context, give the batch the fields that a pass reads; it has its own again
-    afterwards.
-    """
+    """Within this context, restrict the batch to the fields that a pass needs."""
     own = batch.fields
     there = kv_batch_meta2batch_meta(batch).field_names if own is None else own
     batch.fields = [name for name in there if name not in which.value]
@@ -116,7 +112,7 @@ def reading(batch: KVBatchMeta, which: Pass) -> Generator[None]:
 
 
 class PassFieldsMixin(VerlTrainer):
-    """Passes that fetch what they read; mixed in before one of verl's V1 trainers."""
+    """A mixin in front of verl's V1 trainers whose passes only fetch what they need."""
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         with reading(batch, Pass.INFER):

@@ -1,8 +1,8 @@
-"""DAPO's filter of groups without a signal, in verl's replay buffer.
+"""DAPO's filter of groups without a learning signal, for verl's replay buffer.
 
-verl's filter (`algorithm.filter_groups`) compares the rows of a group. A trajectory may have
-several rows, whose sums differ where the trajectories do not, and one that is masked has no reward
-at all, which is not a reward of 0.
+verl's own filter (`algorithm.filter_groups`) compares the rows of a group. But a trajectory may
+have several rows, whose sums may differ although the trajectories are equal, and a masked
+trajectory has no reward, which is not the same as a reward of 0.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 
 
 REWARD = "reward"
-"""verl's name of the trajectory's reward among metrics."""
+"""verl's name for the trajectory's reward among the metrics."""
 TOLERANCE = 1e-6
-"""Relative difference below which two numbers of trajectories are one: sums of float32 rewards."""
+"""Relative difference below which two metrics, sums of float32 rewards, count as equal."""
 
 
 @dataclass
 class GroupFilter:
-    """A choice of the finished groups that go, in the place of verl's method.
+    """Selects the finished groups to drop; it replaces verl's method.
 
-    A group goes when fewer than two of its trajectories count, or when all that count have the same
-    number. A trajectory that lacks the number (recall without gold pages, say) does not count.
-    `metric` is `reward`, or one of the environment's numbers such as `reward/outcome`. After
-    `patience` wholly masked groups in a row the run ends: replacing them would never end while a
-    service is down.
+    A group is dropped if fewer than two of its trajectories count, or if all that count have the
+    same value of `metric`. A trajectory without the metric (for example, recall without gold pages)
+    does not count. `metric` is `reward`, or a metric of the environment such as `reward/outcome`.
+    After `patience` completely masked groups in a row the run ends, because replacing them would
+    never end while a service is down.
     """
 
     metric: str
     patience: int
     reader: TrajectoryReader
     _masked: list[str] = field(default_factory=list)
-    """Reasons of the wholly masked groups since the last other one."""
+    """The reasons of the completely masked groups since the last other group."""
 
     def __call__(self, buffer: ReplayBuffer, partition_id: str) -> tuple[set[str], Counter]:
-        """Return ids of the groups, and how many of them share which number.
+        """Return the ids of the groups to drop, and how many of them have which value.
 
         Raises:
-            InfrastructureError: see `patience`.
-            UserError: no trajectory reports the metric, or a row is from another agent loop.
+            InfrastructureError: too many groups in a row are completely masked.
+            UserError: no trajectory has the metric, or a row comes from another agent loop.
         """
         if partition_id == "val":
             return set(), Counter()
@@ -63,8 +63,8 @@ class GroupFilter:
         rows = self.reader.fetch_rows(keys, partition_id)
         if len(rows) < len(keys):
             raise UserError(
-                "algorithm.filter_groups: there are rows of another agent loop than docagent; "
-                "use trainer.v1.trainer_mode=sync"
+                "algorithm.filter_groups: some rows come from an agent loop other than docagent; "
+                "set trainer.v1.trainer_mode=sync"
             )
         groups: dict[str, list[TrajectoryDigest]] = defaultdict(list)
         for trajectory in distinct(rows):
@@ -75,8 +75,9 @@ class GroupFilter:
         return set(gone), Counter(gone.values())
 
     def shared(self, trajectories: Sequence[TrajectoryDigest]) -> float | None:
-        """Return the number that makes a group useless, NaN with nothing to compare; None if it is
-        useful.
+        """Return the value that all trajectories of a group share; None if they differ.
+
+        NaN means that there are fewer than two trajectories to compare.
         """
         counting = [trajectory for trajectory in trajectories if not trajectory.masked]
         if counting:
@@ -91,9 +92,8 @@ class GroupFilter:
                 f"{reason} ({n})" for reason, n in Counter(self._masked).most_common(3)
             )
             raise InfrastructureError(
-                f"algorithm.filter_groups: every trajectory of {len(self._masked)} groups in a row "
-                "is "
-                f"masked: {reasons}"
+                f"algorithm.filter_groups: all trajectories of {len(self._masked)} groups in a row "
+                f"are masked: {reasons}"
             )
         values = self._values(counting)
         if values and len(trajectories) == 1:
@@ -110,15 +110,14 @@ class GroupFilter:
         if counting and not values:
             names = sorted({name for trajectory in counting for name in trajectory.metrics})
             raise UserError(
-                f"algorithm.filter_groups.metric={self.metric}: no trajectory of a group reports "
-                "it; "
-                f"there are {', '.join([REWARD, *names])}"
+                f"algorithm.filter_groups.metric={self.metric}: no trajectory of a group has this "
+                f"metric; use one of {', '.join([REWARD, *names])}"
             )
         return values
 
 
 def filter_by_trajectory(buffer: ReplayBuffer, patience: int, reader: TrajectoryReader) -> None:
-    """Let a replay buffer of verl that filters groups compare trajectories."""
+    """Make a replay buffer of verl compare trajectories, if it filters groups."""
     metric = getattr(buffer, "filter_groups_metric", None)
     if metric is not None:
         filtered: Any = partial(GroupFilter(metric, patience, reader), buffer)

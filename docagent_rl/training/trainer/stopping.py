@@ -1,7 +1,8 @@
-"""The end of a run that was asked for, between two steps or within one, with a checkpoint.
+"""End a run on request, between two steps or within one, with a checkpoint.
 
-A step that is given up is forgotten: the checkpoint is that of the step before, with the data
-loader where it was before the step's questions were drawn, so that a resumed run draws them again.
+A step that is abandoned leaves no trace: the checkpoint is that of the previous step, with the
+state of the data loader before the step's questions were drawn, so that a resumed run draws them
+again.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from docagent_rl.watch.stopping import StopWish
 logger = logging.getLogger(__name__)
 
 _VALIDATION = "val"
-"""verl's partition of trajectories of a validation."""
+"""verl's partition of validation trajectories."""
 
 
 class RunStoppedError(RuntimeError):
-    """The way out of verl's loop for a run that was asked to end."""
+    """Leaves verl's training loop in a run that was asked to stop."""
 
 
 class StoppingMixin(TrainerPart):
-    """The giving up of a step and the last checkpoint; part of `DocAgentTrainerMixin`."""
+    """Abandons a step and saves the last checkpoint; part of `DocAgentTrainerMixin`."""
 
     _trained: int | None = None
     """The last step that this process has trained."""
     _saved: int | None = None
     """The last step that this process has saved."""
     _position: dict[str, Any] | None = None
-    """State of the data loader at the beginning of the step that goes on; None between steps."""
+    """State of the data loader at the beginning of the current step; None between steps."""
 
     @cached_property
     def _wish(self) -> StopWish:
@@ -47,25 +48,27 @@ class StoppingMixin(TrainerPart):
 
     @cached_property
     def _drawn(self) -> set[str]:
-        """Prompts that the step has handed out."""
+        """Prompts that the current step has submitted."""
         return set()
 
     def fit(self, agent_loop_manager: Any) -> None:
-        """Train as verl does, until all steps are done or the run is asked to end."""
+        """Train as verl does, until all steps are done or the run is asked to stop."""
         try:
             super().fit(agent_loop_manager)
         except RunStoppedError as stopped:
-            logger.warning("the run ends as it was asked to: %s", stopped)
+            logger.warning("stopping the run on request: %s", stopped)
             self._leave()
 
     def on_step_begin(self) -> None:
-        """Begin no step in a run that is asked to end."""
+        """Do not begin a step in a run that has been asked to stop."""
         if self._wish.asked:
-            raise RunStoppedError(f"step {self.global_steps} is not begun")
+            raise RunStoppedError(f"step {self.global_steps} was not started")
         super().on_step_begin()
 
     def on_validate_begin(self) -> None:
-        """Begin no validation either: the next start makes up for it."""
+        """Do not begin a validation in a run that has been asked to stop; the next start runs
+        it.
+        """
         if self._wish.asked:
             raise RunStoppedError(
                 f"the validation of step {self.global_steps} is left to the next start"
@@ -73,7 +76,7 @@ class StoppingMixin(TrainerPart):
         super().on_validate_begin()
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """Do a step as verl does, and remember where it began."""
+        """Run a step as verl does, and remember where it began."""
         self._drawn.clear()
         self._position = deepcopy(self.train_dataloader.state_dict())
         batch = super().step(metrics, timing_raw)
@@ -90,16 +93,16 @@ class StoppingMixin(TrainerPart):
         self._saved = self.global_steps
 
     def _give_up_in_time(self) -> None:
-        """End a rollout that takes longer than a run that is asked to end allows.
+        """Abandon a rollout that takes too long after the run has been asked to stop.
 
-        Not once a part of the step is trained (`parameter_sync_step`): the weights are of no step
-        then.
+        This is not possible after a part of the step has been trained (`parameter_sync_step`), as
+        the weights then belong to no step.
         """
         if self._wish.overdue and (self._position is None or self.local_trigger_step == 0):
-            raise RunStoppedError(f"the rollout of step {self.global_steps} is given up")
+            raise RunStoppedError(f"the rollout of step {self.global_steps} was abandoned")
 
     def _leave(self) -> None:
-        """Save the last step, unless it is saved already, and tell the driver."""
+        """Save the last step, unless it has been saved, and notify the driver."""
         if self._trained is not None and self._trained != self._saved:
             self._end_rollout()
             self._forget_step()
@@ -109,9 +112,9 @@ class StoppingMixin(TrainerPart):
         self._wish.obey()
 
     def _end_rollout(self) -> None:
-        """End what plays, and free the memory of the servers, as they are when verl saves."""
+        """Kill the agent workers, and put servers to sleep, as they are when verl saves."""
         for worker in getattr(self.agent_loop_manager, "agent_loop_workers", ()):
-            ray.kill(worker)  # nothing of theirs may reach the queue any more
+            ray.kill(worker)  # they must not write to the queue any more
         if self.trainer_mode != "separate_async":
             self.checkpoint_manager.abort_replicas()
             self.checkpoint_manager.sleep_replicas()
@@ -121,7 +124,7 @@ class StoppingMixin(TrainerPart):
             separate.switch_to_trainer()
 
     def _forget_step(self) -> None:
-        """Take back what the step that goes on has drawn, and a validation that goes on."""
+        """Undo the draws of the current step, and drop the rows of a running validation."""
         unsaved = self._keys_of_validation()
         if self._position is not None:
             position = self._position
@@ -140,7 +143,7 @@ class StoppingMixin(TrainerPart):
 
 
 def give_up_in_time(buffer: Any, trainer: StoppingMixin) -> None:
-    """Let a replay buffer of verl ask, whenever it looks for what was played, whether to go on.
+    """Make a replay buffer of verl check for a stop request whenever it polls for trajectories.
 
     `buffer` is changed in place.
     """

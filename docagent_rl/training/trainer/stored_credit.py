@@ -1,4 +1,4 @@
-"""Advantages of stored trajectories, by any estimator."""
+"""Compute advantages of stored trajectories with any estimator."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 from verl import DataProto
 
-# verl keeps the errors of its optional imports, and with them the frames in which it was imported
-# first
+# Imported at the top: verl keeps the errors of its optional imports, which reference the frames in
+# which it was first imported.
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from docagent_rl.advantages import Discounts, Estimator, Need
@@ -28,9 +28,9 @@ from docagent_rl.training.trainer.inputs import advantage_inputs, rewarded_turns
 
 
 class Crediting:
-    """Advantages of the turns of stored trajectories by one configuration.
+    """Computes the advantages of turns in stored trajectories with one configuration.
 
-    `run` has the sections `algorithm` and `docagent`; `settings` is the latter's `advantage`.
+    `run` has the sections `algorithm` and `docagent`; `settings` is `docagent.advantage`.
 
     Raises:
         UserError: there is no such estimator.
@@ -43,25 +43,26 @@ class Crediting:
         self._name = None if name is None else str(name)
         if self._name is not None and self._name not in known_estimators():
             raise UserError(
-                f"algorithm.adv_estimator={name}: there are {', '.join(known_estimators())}"
+                f"algorithm.adv_estimator={name}: there is no such estimator; use one of "
+                f"{', '.join(known_estimators())}"
             )
         self._ours = None if self._name is None else our_estimator(self._name)
         self._embedder: Any | None = None
 
     @property
     def possible(self) -> bool:
-        """True where an estimator is named, and trajectories hold what it needs."""
+        """True if an estimator is set, and stored trajectories contain what it needs."""
         valued = self._ours is not None and Need.VALUES in self._ours.needs
         return self._name not in (None, "gae") and not valued
 
     def turns(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
-        """Return the mean advantage of every turn's tokens, by trajectory and turn; 0 without a
-        sampled one.
+        """Return the mean advantage of the tokens of every turn; 0 for a turn without sampled
+        tokens.
 
         `trajectories` are those of one step.
 
         Raises:
-            UserError: the estimator needs what was not stored.
+            UserError: the estimator needs something that is not stored.
         """
         rows = SampledRows.of(
             [TrajectoryDigest.of(each, self._settings.text) for each in trajectories]
@@ -78,8 +79,8 @@ class Crediting:
     def _of_ours(self, estimator: Estimator, rows: SampledRows) -> Tensor:
         if Need.VALUES in estimator.needs:
             raise UserError(
-                f"algorithm.adv_estimator={self._name} needs a critic's values, and trajectories "
-                "hold none"
+                f"algorithm.adv_estimator={self._name} needs a critic's values, which stored "
+                "trajectories do not contain"
             )
         algorithm = self._algorithm
         settings = self._settings
@@ -124,18 +125,20 @@ class Crediting:
             )
         except KeyError as error:
             raise UserError(
-                f"algorithm.adv_estimator={self._name} needs {error}, and trajectories hold none"
+                f"algorithm.adv_estimator={self._name} needs {error}, which stored trajectories do "
+                "not contain"
             ) from error
         return cast("Tensor", computed.batch["advantages"])
 
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """The sampled tokens of a step's trajectories, row after row.
+    """The sampled tokens of a step's trajectories, row by row.
 
-    `keys` are verl's, `trajectories` that of each row; `turn_index` (b, s) is -1 behind a row's
-    last token, `rewards` (b, s) has a turn's on its last token; `starts` are, by trajectory and
-    turn, the row and the first and last token, None where nothing was sampled.
+    `keys` are verl's keys, `trajectories` the trajectory of each row; `turn_index` (b, s) is -1
+    after a row's last token, and `rewards` (b, s) has the reward of a turn on its last token.
+    `starts` contains, by trajectory and turn, the row and the first and last token, or None if
+    nothing was sampled.
     """
 
     keys: list[str]
@@ -177,9 +180,7 @@ class SampledRows:
 
 
 def _turn_spans(trajectory: TrajectoryDigest, row: int) -> dict[int, tuple[int, int]]:
-    """Return where the sampled tokens of a row's turns begin and end in it, by the turn's
-    number.
-    """
+    """Return the begin and end of each turn's sampled tokens in a row, by the turn's number."""
     spans = {}
     end = 0
     for number, turn in enumerate(trajectory.turns):
@@ -190,14 +191,14 @@ def _turn_spans(trajectory: TrajectoryDigest, row: int) -> dict[int, tuple[int, 
 
 
 def _index_of_tokens(spans: Iterable[tuple[int, int]]) -> Tensor:
-    """Return for each token of a row the turn that it belongs to, counted within the row."""
+    """Return for each token of a row the number of its turn within the row."""
     return torch.repeat_interleave(torch.tensor([end - first for first, end in spans]))
 
 
 def _row_rewards(
     trajectory: TrajectoryDigest, row: int, spans: Sequence[tuple[int, int]]
 ) -> Tensor:
-    """Return the rewards of a row's tokens: that of a turn on its last one."""
+    """Return the rewards of a row's tokens: the reward of a turn is on its last token."""
     rewards = torch.zeros(spans[-1][1])
     for turn, ordinal in rewarded_turns(trajectory.turns, row):
         last = spans[ordinal][1] - 1

@@ -1,4 +1,4 @@
-"""Numbers of a batch of trajectories, of their turns, and of a validation, by name."""
+"""Metrics of a batch of trajectories, of their turns, and of a validation, by name."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -20,36 +20,35 @@ from docagent_rl.training.trainer.inputs import advantage_inputs
 PREFIX = "docagent"
 REWARD = "reward"
 PLAYED_REWARD = "reward_played"
-"""The reward over the trajectories that were played; a run is not judged by it."""
+"""The reward over trajectories that were played; runs are not compared by it."""
 PLAYED = "played"
-"""1 where a trajectory was played, else 0."""
+"""1 if a trajectory was played, otherwise 0."""
 UNSOUGHT = f"{PREFIX}/funnel/unsought_reward"
 _WRONG = {ACCURACY: 0.0, UNJUDGED_SHARE: 0.0}
-"""Numbers of a trajectory that was not played, and is wrong."""
+"""Metrics of a trajectory that was not played, and so counts as wrong."""
 MOST_UNSOUGHT = 0.25
-"""Share of the rewards for answers without evidence from which on a run warns."""
+"""A run warns if a larger share of the rewards is for answers without evidence."""
 
 
 def summarise(
     trajectories: Sequence[TrajectoryDigest], missing: int | None = None
 ) -> dict[str, float]:
-    """Return averages over the trajectories that count, and totals over all of a step, masked ones
-    included.
+    """Return means over trajectories that count, and totals over all, including masked ones.
 
-    Of a validation, `missing` trajectories left no row.
+    In a validation, `missing` is the number of trajectories that left no row.
 
     Returns:
-        `docagent/<name>` for each of the environment's numbers (mean),
-        `docagent/reward/<term>/{min,max}` beside the means of the reward terms, and the counts
-        `docagent/masked_trajectories`, `docagent/masked/<reason>` by `MaskReason`,
-        `docagent/masked/turns`, the mean turns of masked trajectories that were played in part,
-        `docagent/retried_trajectories`, `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all
-        searches that were not known before, `docagent/funnel/<stage>`, the share of the questions
-        with known evidence that came to each stage of `docagent_rl.rollout.evidence`, that to whom
-        it was `read_whole`, `zoomed` or shown `as_text`, and `guessed` or `unjudged`, and
-        `docagent/funnel/unsought_reward`, the share of their rewards that trajectories got which
-        neither searched nor opened a page, `docagent/image_preprocessings` (in agent workers and
-        rollout servers) and `docagent/image_loads`.
+        The mean `docagent/<name>` of each of the environment's metrics, and
+        `docagent/reward/<term>/{min,max}` of each reward term. The counts
+        `docagent/masked_trajectories`, `docagent/masked/<reason>` by `MaskReason`, and
+        `docagent/retried_trajectories`. `docagent/masked/turns`, the mean number of turns of masked
+        trajectories that were partly played. `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all
+        searches that were not cached. `docagent/funnel/<stage>`, the share of questions with known
+        evidence that reached each stage of `docagent_rl.rollout.evidence`, of those in which the
+        evidence was `read_whole`, `zoomed` or shown `as_text`, and of those `guessed` or
+        `unjudged`; `docagent/funnel/unsought_reward`, the share of the rewards that went to
+        trajectories that neither searched nor opened a page. `docagent/image_preprocessings` (in
+        agent workers and rollout servers) and `docagent/image_loads`.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for trajectory in trajectories:
@@ -74,7 +73,7 @@ def summarise(
         sum(t.image_preprocessings for t in trajectories)
     )
     seconds: dict[str, list[float]] = defaultdict(list)
-    for trajectory in trajectories:  # masked ones too: a service that hangs masks them
+    for trajectory in trajectories:  # including masked ones: a service that hangs masks them
         for name, found in trajectory.search_s.items():
             seconds[name] += found
     for name, found in seconds.items():
@@ -82,7 +81,7 @@ def summarise(
             metrics[f"{PREFIX}/{name}/p{percent}_s"] = float(np.percentile(found, percent))
     evidence = [_evidence(trajectory) for trajectory in trajectories]
     metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in shares(evidence).items()}
-    # of questions with known evidence
+    # only questions with known evidence
     rewarded = [
         (t.reward, t.evidence[0])
         for t in trajectories
@@ -106,31 +105,30 @@ def _evidence(trajectory: TrajectoryDigest) -> Evidence:
 
 
 def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
-    """Return the warning of a run that rewards too much without evidence."""
+    """Return a warning if too much of the rewards is for answers without evidence."""
     share = numbers.get(UNSOUGHT, 0.0)
     if share <= MOST_UNSOUGHT:
         return None
     return (
         f"trajectories that neither searched nor opened a page got {share:.0%} of the rewards: the "
-        "policy "
-        "may learn to answer without the document; `docagent-rl recipes show` says which reward "
-        "allows it"
+        "policy may learn to answer without the document; `docagent-rl recipes show` lists the "
+        "rewards that allow it"
     )
 
 
 def mask_reasons(trajectories: Sequence[TrajectoryDigest]) -> dict[str, int]:
-    """Count the masked trajectories of each reason."""
+    """Count the masked trajectories for each reason."""
     return dict(Counter(f"{each.end}: {each.error}" for each in trajectories if each.masked))
 
 
 def turn_report(
     keys: Sequence[str], trajectories: Sequence[TrajectoryDigest], columns: Mapping[str, Tensor]
 ) -> dict[str, float]:
-    """Return rewards and credit of turns, whichever estimator they went through (`turn_metrics`).
+    """Return the rewards and advantages of turns (`turn_metrics`), for any estimator.
 
     `columns` are (b, s) by name: `turn_index`, -1 where nothing was sampled, `rm_scores`,
-    `advantages`, `returns`, and `values` where there is a critic. Tokens that verl rejected count
-    with the advantage 0 that they have.
+    `advantages`, `returns`, and `values` if there is a critic. Tokens that verl rejected count with
+    their advantage of 0.
     """
     inputs = advantage_inputs(
         keys=keys,
@@ -145,10 +143,10 @@ def turn_report(
 
 @dataclass(slots=True)
 class ValidationTable:
-    """The trajectories of a validation, one row each, as verl's `process_validation_metrics` takes
-    them.
+    """The trajectories of a validation, one per row, for verl's `process_validation_metrics`.
 
-    `columns` are values by name, of which `None` is left out of the means; `missing` left no row.
+    `columns` are values by name; `None` is excluded from means. `missing` is the number of
+    trajectories that left no row.
     """
 
     sources: list[str]
@@ -164,16 +162,15 @@ def validation_table(
     trajectories: Sequence[TrajectoryDigest | None],
     expected: Mapping[tuple[str, str], int] | None,
 ) -> ValidationTable:
-    """Return every trajectory that was asked for, with the numbers it counts with.
+    """Return every requested trajectory with the metrics that it counts with.
 
-    verl leaves `None` out of its means and trajectories that ended in an exception out of its
-    batch. Either way a score would rise by what cannot be played, so here such a trajectory is
-    wrong: it has the reward 0, or what it was charged until then where that is less, and so has
-    every reward term; its `ACCURACY` is
-    0. Of its other numbers it has those that the environment gave it, which are none unless the
-       trajectory
-    reached its end (`MaskReason.EMPTY`). A trajectory of another agent loop (`None`) keeps its
-    values. `expected` counts by data source and prompt group.
+    verl excludes `None` from its means, and trajectories that ended with an exception from its
+    batch. Either way unplayable questions would raise the score, so here such a trajectory counts
+    as wrong: its reward and every reward term is 0, or what it had been charged until then if that
+    is less, and its `ACCURACY` is 0. Its other metrics are those that the environment has set,
+    which are none unless the trajectory reached its end (`MaskReason.EMPTY`). A trajectory of
+    another agent loop (`None`) keeps its values. `expected` contains counts by data source and
+    prompt group.
     """
     table = ValidationTable(list(map(str, sources)), list(map(str, uids)))
     table.columns = {name: list(values) for name, values in columns.items()}
@@ -203,7 +200,7 @@ def _reward(reward: float, trajectory: TrajectoryDigest | None) -> float:
         return reward
     if trajectory.masked:
         return min(0.0, sum(turn.reward for turn in trajectory.turns))
-    # over all rows: verl takes the last one for the trajectory
+    # the reward over all rows: verl only uses that of the last row
     return trajectory.reward
 
 

@@ -1,7 +1,7 @@
-"""The runs of W&B and MLflow, which a run that goes on from a checkpoint continues.
+"""Continue the W&B and MLflow runs of a run that resumes from a checkpoint.
 
-verl begins a new one at every start unless the environment names one. A run that begins anew begins
-new ones: what they have of its steps is of another policy.
+verl starts a new tracker run at every start unless the environment names one. A run that starts
+from the beginning also starts new tracker runs, as the old ones contain steps of another policy.
 """
 
 import json
@@ -23,7 +23,7 @@ _VARIABLES = {WANDB: "WANDB_RUN_ID", MLFLOW: "MLFLOW_RUN_ID"}
 
 
 def note_trackers(run_dir: Path, tracking: Any) -> None:
-    """Write down the runs that verl's `Tracking` has begun or continued."""
+    """Record the tracker runs that verl's `Tracking` has started or continued."""
     open_ones: Mapping[str, Any] = getattr(tracking, "logger", {})
     runs = {}
     if WANDB in open_ones:
@@ -36,7 +36,7 @@ def note_trackers(run_dir: Path, tracking: Any) -> None:
 
 
 def continue_trackers(run_dir: Path) -> None:
-    """Name the runs of earlier starts in the environment, unless it names others."""
+    """Set the tracker runs of earlier starts in the environment, unless it already names some."""
     for tracker, run in _noted(run_dir).items():
         variable = _VARIABLES.get(tracker)
         if variable is None or variable in os.environ:
@@ -44,7 +44,7 @@ def continue_trackers(run_dir: Path) -> None:
         os.environ[variable] = str(run)
         if tracker == WANDB:
             os.environ.setdefault("WANDB_RESUME", "allow")
-        logger.warning("%s goes on with its run %s", tracker, run)
+        logger.warning("continuing the %s run %s", tracker, run)
 
 
 def _noted(run_dir: Path) -> Mapping[str, Any]:

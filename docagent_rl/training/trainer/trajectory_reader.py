@@ -1,4 +1,4 @@
-"""Reads the digests and lines of the trajectories that the rows of a batch belong to."""
+"""Read the digests and lines of the trajectories that the rows of a batch belong to."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,26 +14,25 @@ _LINES_AT_ONCE = 64
 
 
 class TrajectoryReader:
-    """A reader of the digest in the first row of a trajectory, once a step.
+    """Reads the digest in the first row of each trajectory, once per step.
 
-    The filter of groups, the sampling of a step, its advantages and its archive share one object a
-    trajectory.
+    The group filter, the sampling of a step, its advantages and its archive share these objects.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, TrajectoryDigest | None] = {}
 
     def fetch(self, batch: KVBatchMeta) -> list[tuple[str, TrajectoryDigest]]:
-        """Return the trajectory of each row, by key.
+        """Return the trajectory of each row with the row's key.
 
-        Rows of other agent loops, and rows that verl fills up with, have none.
+        Rows of other agent loops, and verl's padding rows, have none and are omitted.
         """
         return self.fetch_rows(batch.keys, partition(batch))
 
     def fetch_rows(
         self, keys: Sequence[str], partition_id: str
     ) -> list[tuple[str, TrajectoryDigest]]:
-        """Return the trajectory of each row as `fetch` does."""
+        """Return the trajectories of rows as `fetch` does."""
         trajectories = {key: trajectory_of(key) for key in keys}
         new = [name for name in dict.fromkeys(trajectories.values()) if name not in self._known]
         if new:
@@ -42,17 +41,17 @@ class TrajectoryReader:
         return [(key, digest) for key, digest in found.items() if digest is not None]
 
     def forget(self) -> None:
-        """Let go of the trajectories of a step that has ended."""
+        """Release the trajectories of a step that has ended."""
         self._known.clear()
 
 
 def trajectory_of(key: str) -> str:
-    """Return the part of verl's `{uid}_{trajectory}_{index}` that names the trajectory."""
+    """Return the part of verl's `{uid}_{trajectory}_{index}` that identifies the trajectory."""
     return key.rpartition("_")[0]
 
 
 def distinct(rows: Iterable[tuple[str, TrajectoryDigest]]) -> list[TrajectoryDigest]:
-    """Return the trajectories of rows, each once."""
+    """Return the distinct trajectories of rows."""
     return list({(each.uid, each.number): each for _, each in rows}.values())
 
 
@@ -69,7 +68,9 @@ def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> 
 def read_validation_digests(
     digests: Sequence[str | None], number: int
 ) -> list[TrajectoryDigest | None]:
-    """Read the digests that verl gathered in a validation; none where no trajectory has one."""
+    """Parse the digests that verl collected in a validation; `None` for trajectories without
+    one.
+    """
     if not digests:
         return [None] * number
     return [None if text is None else TrajectoryDigest.from_json(text) for text in digests]
@@ -77,13 +78,13 @@ def read_validation_digests(
 
 def _digests(names: Sequence[str], partition_id: str) -> Mapping[str, TrajectoryDigest | None]:
     loops = zip(names, _column(names, partition_id, "extra_fields"), strict=True)
-    # rows of other agent loops lack our fields
+    # rows of other agent loops do not have these fields
     ours = [name for name, fields in loops if isinstance(fields, dict) and OURS in fields]
     found: dict[str, TrajectoryDigest | None] = dict.fromkeys(names)
     if ours:
         for name, text in zip(ours, _column(ours, partition_id, TRAJECTORY_DIGEST), strict=True):
             digest = TrajectoryDigest.from_json(text)
-            # verl's rows for divisibility are copies of one of ours, under another name
+            # verl's padding rows are copies of another row under a different name
             found[name] = digest if f"{digest.uid}_{digest.number}" == name else None
     return found
 

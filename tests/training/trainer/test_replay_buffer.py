@@ -93,5 +93,5 @@ def test_rows_of_another_agent_loop_are_refused(queue):
     queue.rows = {"x_0_0": {"extra_fields": {"reward_extra_info": {}}}}
     made.finished_keys["train"], made.partitions["train"] = {"x"}, {"x_0_0": {}}
     filter_by_trajectory(made, 4, TrajectoryReader())
-    with pytest.raises(UserError, match="another agent loop"):
+    with pytest.raises(UserError, match="an agent loop other than"):
         made._dapo_filtered_keys("train")
