@@ -1,7 +1,7 @@
-"""Every place where upstream code must be changed, one file each.
+"""All changes of upstream code, with one patch per file.
 
-A patch lists the versions it was written for and is left out of all others; its test fails when
-upstream no longer needs it. `docagent-rl doctor` shows which are active in which process.
+A patch lists the versions it is written for, and is not applied to others; its test fails when
+upstream no longer needs it. `docagent-rl doctor` shows which patches are active in which process.
 """
 
 from __future__ import annotations

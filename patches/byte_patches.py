@@ -1,12 +1,12 @@
-"""Images travel as patches of bytes and become features where a pass begins.
+"""Images are sent as patches of bytes, and become features at the beginning of a pass.
 
 Upstream: verl 0.9.1, `verl/utils/model.py`, `extract_multi_modal_inputs`, which every training
-engine calls for the rows of a micro-batch. There is no registry of such fields. The bytes go to the
-device, where they become features; upstream sends features there. Rows that name their images get
-the bytes from Ray's store. Rows of other agent loops hold features and come out as upstream joins
-them.
+engine calls for the rows of a micro-batch. There is no registry for such fields. The bytes are
+copied to the device and become features there; upstream copies features. For rows that refer to
+images by name, the bytes come from Ray's object store. Rows of other agent loops contain features,
+and are joined as upstream does.
 
-Unneeded once verl lets a row's `multi_modal_inputs` be made by code of ours.
+No longer needed once verl lets users define how a row's `multi_modal_inputs` are built.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from docagent_rl.training.patching import TRAINING, Patch, replace
 
 NAMES = "docagent_image_names"
-"""The name that `training.serving.image_cache` has, which imports Ray."""
+"""Equal to `NAMES` in `training.serving.image_cache`, which is not imported as it imports Ray."""
 
 
 def _row(stored: Any) -> dict[str, Tensor]:
@@ -33,7 +33,7 @@ def _apply(module: ModuleType) -> None:
     def extract_multi_modal_inputs(
         batch_data: list[dict[str, Tensor]], indices: list[int] | None = None
     ) -> dict[str, Tensor | list[Tensor]]:
-        """Join the rows as upstream, then make features of their patches."""
+        """Join the rows as upstream does, then compute features from their patches."""
         from verl.utils.device import get_device_id
 
         from docagent_rl.rollout.patches import features
@@ -48,7 +48,7 @@ def _apply(module: ModuleType) -> None:
                 return join_named(rows, original, get_device_id())
             rows = [fetch_images(row) for row in rows]
         if any("pixel_values" in row for row in rows):
-            # rows of another loop among ours: images keep the order of their rows
+            # some rows come from another agent loop; the images must stay in the order of the rows
             return original([features(row) for row in rows])
         return {**features(original(rows), get_device_id())}
 

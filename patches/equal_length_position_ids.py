@@ -1,16 +1,16 @@
-"""Rows of one length keep their position ids.
+"""Rows of equal length keep their position ids.
 
 Upstream: verl 0.9.1, `verl/utils/tensordict_utils.py`, `maybe_fix_3d_position_ids`. The position
-ids of a row of a vision-language model are (4, length). Where all rows of a worker are equally long
-(all cut at the longest response, or a single row), the nested tensor that comes out of
-TransferQueue has its rows one above the other, (4 rows, length), and not side by side, (4, total
-length): torch cannot tell which dimension is the ragged one and takes the first. The function
-declares the last one ragged without a look, and the batch then fails with "The size of tensor a (4)
-must match the size of tensor b".
+ids of a row of a vision-language model are (4, length). If all rows of a worker have the same
+length (all cut at the longest response, or a single row), the nested tensor that comes out of
+TransferQueue has its rows stacked, (4 rows, length), and not side by side, (4, total length): torch
+cannot tell which dimension is the ragged one, and uses the first. The function declares the last
+one ragged without checking, and the batch then fails with "The size of tensor a (4) must match the
+size of tensor b".
 
-Here such a tensor is put together anew before it is declared so.
+Here such a tensor is rebuilt before the function is called.
 
-Unneeded once verl takes care of rows of one length.
+No longer needed once verl handles rows of equal length.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _apply(module: ModuleType) -> None:
             offsets = nested.offsets()
             rows = len(offsets) - 1
             total = int(offsets[-1])
-            # else the values are (4, total length)
+            # otherwise the values are (4, total length)
             if values.shape[0] == total != values.shape[1] and total % rows == 0:
                 split = list(values.reshape(rows, total // rows, -1).unbind())
                 data[FIELD] = module.nested_tensor_from_tensor_list(split, ragged_idx=RAGGED)
@@ -49,7 +49,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/tensordict_utils.py, maybe_fix_3d_position_ids",
-    reason="a batch of a vision-language model whose rows are equally long ends the run",
+    reason="a batch of a vision-language model whose rows have equal lengths ends the run",
     target_module="verl.utils.tensordict_utils",
     apply=_apply,
     processes=TRAINING,

@@ -1,12 +1,12 @@
-"""FSDP2's offload to host memory without pinning, where there is no accelerator to pin for.
+"""FSDP2 offloads to host memory without pinning if there is no accelerator.
 
 Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
 `FSDPEngine._build_fsdp_module`. It offloads the parameters of a reference model (and of any engine
 with `offload_policy`) through `CPUOffloadPolicy(pin_memory=True)`; pinning fails without an
 accelerator.
 
-Unneeded once verl pins only where the platform has an accelerator, or once torch ignores the
-request there.
+No longer needed once verl only pins memory on platforms with an accelerator, or torch ignores the
+request on others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from docagent_rl.training.patching import TRAINING, Patch, replace
 
 def _apply(module: ModuleType) -> None:
     def unpinned_offload_policy(pin_memory: bool = True) -> CPUOffloadPolicy:
-        """Return the policy without pinned memory, whatever is asked for."""
+        """Return the policy without pinned memory, whatever is requested."""
         return CPUOffloadPolicy(pin_memory=False)
 
     replace(module, "CPUOffloadPolicy", unpinned_offload_policy)

@@ -1,14 +1,14 @@
-"""Fused kernels change the model that asked for them, not every model of its class.
+"""Fused kernels change only the model that requested them, not every model of its class.
 
 Upstream: verl 0.9.1, `verl/models/transformers/monkey_patch.py`, `patch_forward_with_backends`. It
-puts the fused forward pass, which returns log-probs and no logits, into the model's class. The
-critic lives in the process of the policy: a value head of trl on another model of the same class,
-whose logits it casts. It then ends with "'NoneType' object has no attribute 'dtype'" at the first
-step.
+sets the fused forward pass, which returns log-probs and no logits, on the model's class. The critic
+is in the same process as the policy: it is trl's value head on another model of the same class, and
+casts that model's logits. It then fails with "'NoneType' object has no attribute 'dtype'" in the
+first step.
 
-Here the fused pass is an attribute of the one model; the class keeps the ordinary one.
+Here the fused forward pass is set on the model instance; the class keeps the ordinary one.
 
-Unneeded once verl patches the instance.
+No longer needed once verl patches the instance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _apply(module: ModuleType) -> None:
     def patch_forward_with_backends(
         model: Any, use_fused_kernels: bool = False, fused_kernels_backend: str | None = None
     ) -> None:
-        """Patch as upstream does, `model` alone."""
+        """Patch as upstream does, but only `model`."""
         kind = type(model)
         before = kind.forward
         patch(model, use_fused_kernels, fused_kernels_backend)

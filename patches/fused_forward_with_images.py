@@ -1,15 +1,15 @@
-"""Fused kernels show the images to a model that verl has no fused forward pass for.
+"""With fused kernels, a model for which verl has no fused forward pass still sees its images.
 
 Upstream: verl 0.9.1, `verl/models/transformers/dense_common.py`, `forward_with_torch_backend` and
-`forward_with_triton_backend`. `patch_forward_with_backends` gives them to every type of model that
-it does not list, InternVL's among them. They take what they do not know as `loss_kwargs`,
-`pixel_values` too, and leave it out: placeholders are embedded as words, and the policy is trained
-on pages that it does not see.
+`forward_with_triton_backend`. `patch_forward_with_backends` uses them for every model type that it
+does not list, including InternVL. They collect unknown arguments in `loss_kwargs`, including
+`pixel_values`, and ignore them: placeholders are embedded like words, and the policy is trained on
+pages that it does not see.
 
-Here a model with a vision tower goes to the functions of Qwen3-VL, which hand all inputs on to
+Here a model with a vision tower uses the functions of Qwen3-VL, which pass all inputs on to
 `self.model`.
 
-Unneeded once verl hands them on or refuses such models.
+No longer needed once verl passes these inputs on, or refuses such models.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _apply(module: ModuleType) -> None:
 
 def _seeing(name: str, of_text: Any) -> Any:
     def forward(self: Any, *args: Any, **inputs: Any) -> Any:
-        """Return log-probs and entropy as upstream does, of rows with their images."""
+        """Return log-probs and entropy as upstream does, for rows with images."""
         from verl.models.transformers import qwen3_vl
 
         blind = getattr(self.config, "vision_config", None) is None

@@ -1,15 +1,17 @@
-"""Fused kernels find the output head gathered.
+"""With fused kernels, the output head is unsharded when they read it.
 
 Upstream: verl 0.9.1, `verl/utils/fsdp_utils.py`, `_select_fsdp2_wrap_targets`. FSDP2 shards the
-head of a model with untied embeddings as a unit of its own, gathered when the head is called. Fused
-forward passes never call it: they read `lm_head.weight`, find a shard, and end with "got mixed
-torch.Tensor and DTensor". So `use_fused_kernels` fails under fsdp2 for every model but small ones
-with tied embeddings.
+head of a model with untied embeddings as a separate unit, which is gathered when the head is
+called.
+Fused forward passes never call it: they read `lm_head.weight`, find a shard, and fail with "got
+mixed torch.Tensor and DTensor". So `use_fused_kernels` fails with fsdp2 for every model except
+small ones with tied embeddings.
 
-Here the head of a model with fused kernels belongs to the root's unit, as it does where embeddings
-are tied: gathered during the forward pass, sharded again after it, gathered for the backward pass.
+Here the head of a model with fused kernels belongs to the root's unit, as it does with tied
+embeddings: it is gathered for the forward pass, resharded, and gathered again for the backward
+pass.
 
-Unneeded once verl leaves the head to the root or gathers it.
+No longer needed once verl leaves the head in the root's unit, or gathers it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 from docagent_rl.training.patching import TRAINING, Patch, replace
 
 FUSED = "_verl_fused_kernels_backend"
-"""The attribute that verl sets on a model whose forward pass it fuses."""
+"""The attribute that verl sets on a model with a fused forward pass."""
 HEAD = "lm_head"
 
 
@@ -46,8 +48,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/fsdp_utils.py::_select_fsdp2_wrap_targets",
-    reason="with fsdp2, fused kernels of a model with untied embeddings read a shard of its head "
-    "and fail",
+    reason="with fsdp2, fused kernels read only a shard of an untied output head, and fail",
     target_module="verl.utils.fsdp_utils",
     apply=_apply,
     processes=TRAINING,

@@ -1,14 +1,14 @@
-"""GMPO's loss is the mean over the rows of a mini-batch that are trained.
+"""GMPO's loss is the mean over the trained rows of a mini-batch.
 
-Upstream: verl 0.9.1, `verl/trainer/ppo/core_algos.py`, `compute_policy_loss_geo_mean`. It takes the
-mean over the rows of a micro-batch, and the engine adds the micro-batches up: with k of them the
-gradient is k times as large. Rows without a token to train (masked, empty, rejected) are counted,
-so they shrink the others' update.
+Upstream: verl 0.9.1, `verl/trainer/ppo/core_algos.py`, `compute_policy_loss_geo_mean`. It computes
+the mean over the rows of a micro-batch, and the engine sums the micro-batches: with k of them the
+gradient is k times too large. Rows without a token to train (masked, empty, rejected) are counted,
+and so shrink the update of the others.
 
-Here the rows with a token are handed to verl's function, and their mean is weighted by their share
-of the mini-batch, as `agg_loss` weights the rows of all other losses.
+Here only rows with a token to train are passed to verl's function, and their mean is weighted by
+their share of the mini-batch, as `agg_loss` does for all other losses.
 
-Unneeded once the function aggregates its rows by `global_batch_info`.
+No longer needed once the function aggregates rows with `global_batch_info`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _apply(module: ModuleType) -> None:
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return the loss of a micro-batch and its metrics; all tensors are (rows, tokens)."""
         trained = response_mask.bool().any(dim=1)
-        # a mean over no rows is no number; all of them weigh nothing
+        # a mean over no rows would be NaN; if no row is trained, the loss below is multiplied by 0
         rows = trained if trained.any() else ~trained
         loss, metrics = original(
             old_log_prob=old_log_prob[rows],

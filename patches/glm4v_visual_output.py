@@ -1,12 +1,13 @@
-"""GLM-4V's vision tower under transformers 5.
+"""GLM-4V's vision tower with transformers 5.
 
-Upstream: verl 0.9.1, `verl/models/transformers/glm4v.py`, `_get_input_embeds`. It takes what the
-tower returns for a tensor of features. Since transformers 5 that is a model output, whose features
-are `pooler_output`: every forward pass fails, with images and without.
+Upstream: verl 0.9.1, `verl/models/transformers/glm4v.py`, `_get_input_embeds`. It expects the tower
+to return a tensor of features. Since transformers 5 it returns a model output with the features in
+`pooler_output`: every forward pass fails, with and without images.
 
 Here the function gets a view of the model whose tower returns the features.
 
-Unneeded once it calls `unpack_visual_output` as `verl/models/transformers/qwen3_vl.py` does.
+No longer needed once it calls `unpack_visual_output` as `verl/models/transformers/qwen3_vl.py`
+does.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Tower:
 
 
 class _Model:
-    """The part of a model that the function asks."""
+    """The part of a model that the function uses."""
 
     def __init__(self, model: Any) -> None:
         self.config = model.config
@@ -59,8 +60,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/glm4v.py::_get_input_embeds",
-    reason="under transformers 5 every forward pass of GLM-4V takes a model output for a tensor "
-    "and crashes",
+    reason="with transformers 5 every forward pass of GLM-4V fails, as it takes a model output for "
+    "a tensor",
     target_module="verl.models.transformers.glm4v",
     apply=_apply,
     processes=TRAINING,

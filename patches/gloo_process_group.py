@@ -1,10 +1,10 @@
-"""One gloo process group where verl asks for two backends on the same device.
+"""Use a single gloo process group if verl requests two backends for the same device.
 
 Upstream: verl 0.9.1, `verl/utils/distributed.py`, `initialize_global_process_group` (SFT) and
-`initialize_global_process_group_ray` (engine workers). Both build `"cpu:gloo,<device>:<backend>"`;
-with the device `cpu` that is `"cpu:gloo,cpu:gloo"`, which torch refuses as a duplicate.
+`initialize_global_process_group_ray` (engine workers). Both build `"cpu:gloo,<device>:<backend>"`.
+With the device `cpu` this is `"cpu:gloo,cpu:gloo"`, which torch refuses as a duplicate.
 
-Unneeded once verl names a device only once in that string.
+No longer needed once verl names a device only once in that string.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _apply(module: ModuleType) -> None:
     def initialize_global_process_group_ray(
         timeout_second: int | None = None, backend: str | None = None
     ) -> None:
-        """Initialise gloo unless the caller asks for another backend."""
+        """Initialise gloo unless the caller requests another backend."""
         original(timeout_second=timeout_second, backend=backend or "gloo")
 
     replace(module, "initialize_global_process_group", initialize_global_process_group)

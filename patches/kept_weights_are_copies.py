@@ -1,14 +1,13 @@
-"""Weights that verl keeps in host memory while it updates them, as copies also where they lie there
-already.
+"""Old weights that verl keeps in host memory are copies, even if the weights are already there.
 
 Upstream: verl 0.9.1, `verl/utils/fsdp_utils.py`, `fsdp2_sharded_save_to_cpu`. The trainer mode
-`separate_async` keeps the weights whose log-probs updates are compared with
-(`PPOTrainerSeparateAsync._compute_old_log_prob`) by `tensor.detach().cpu()`. Of a tensor in host
-memory that is the tensor itself: on a CPU, and on GPUs under `param_offload=true`, every update
-changes what was kept, and from the second update of a step on the old log-probs are those of the
-weights that are being trained. The same function for FSDP1 copies.
+`separate_async` keeps the weights for the old log-probs
+(`PPOTrainerSeparateAsync._compute_old_log_prob`) with `tensor.detach().cpu()`. For a tensor in host
+memory this is the tensor itself: on a CPU, and on GPUs with `param_offload=true`, every update
+changes the kept weights, and from the second update of a step on, the old log-probs are those of
+the weights that are being trained. The corresponding function for FSDP1 does copy.
 
-Unneeded once verl copies what it keeps.
+No longer needed once verl copies these weights.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/fsdp_utils.py::fsdp2_sharded_save_to_cpu",
-    reason="weights that are kept while others are trained would be those that are trained",
+    reason="the weights kept for old log-probs would change with every update",
     target_module="verl.utils.fsdp_utils",
     apply=_apply,
     processes=TRAINING,

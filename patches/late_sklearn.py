@@ -1,15 +1,15 @@
-"""transformers leaves scikit-learn alone until assisted generation asks for it.
+"""transformers does not import scikit-learn until assisted generation needs it.
 
 Upstream: transformers 5.9.0, `generation/candidate_generator.py`. The module imports
-`sklearn.metrics` (with scipy.stats and pandas) for one function of assisted generation, whenever
-scikit-learn is installed, as it is beside sentence-transformers. Every process of a run imports
-that module, and none generates with an assistant: 1.2 s of a process's start, of which a run has a
+`sklearn.metrics` (with scipy.stats and pandas) for one function of assisted generation if
+scikit-learn is installed, which it is with sentence-transformers. Every process of a run imports
+that module, and none uses assisted generation: this takes 1.2 s per process, of which a run has a
 dozen.
 
-Here `is_sklearn_available` says no while that module is being executed, and the module gets the
-true function and a `roc_curve` that imports scikit-learn when it is called.
+Here `is_sklearn_available` returns False while that module is being executed; then the module gets
+the original function, and a `roc_curve` that imports scikit-learn when it is called.
 
-Unneeded once transformers imports it there.
+No longer needed once transformers imports scikit-learn within that function.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ PATCH = Patch(
     package="transformers",
     versions="==5.9.0",
     reference="transformers/generation/candidate_generator.py, import of sklearn.metrics",
-    reason="every process of a run imports scikit-learn, scipy.stats and pandas, and uses none of "
-    "them",
+    reason="every process of a run imports scikit-learn, scipy.stats and pandas without using them",
     target_module="transformers.utils",
     apply=_apply,
     processes=TRAINING,

@@ -1,17 +1,17 @@
 """Log-probabilities without flash-attn, and without a loop over tokens.
 
 Upstream: verl 0.9.1, `verl/utils/torch_functional.py`. Without flash-attn's cross entropy
-`logprobs_from_logits` is `logprobs_from_logits_v2`, which goes through the positions of a pack one
-by one: at 15,000 positions 15,000 launches of each of its functions, a copy of the logits kept for
-the backward pass in bf16, and log-probabilities rounded to bf16.
-`log_probs_from_logits_response_rmpad` and `log_probs_from_logits_all_rmpad` import flash-attn's
-padding functions, for which verl has stand-ins elsewhere (`verl/utils/attention_utils.py`).
+`logprobs_from_logits` is `logprobs_from_logits_v2`, which loops over the positions of a pack: for
+15,000 positions, it launches each of its kernels 15,000 times, saves a bf16 copy of the logits for
+the backward pass, and rounds log-probabilities to bf16. `log_probs_from_logits_response_rmpad` and
+`log_probs_from_logits_all_rmpad` import flash-attn's padding functions, although verl has
+replacements for them (`verl/utils/attention_utils.py`).
 
-Here log-probabilities come from `docagent_rl/training/attention.py`, in float32 as with
-flash-attn, and padding goes through the stand-ins. `VERL_DISABLE_FLASH_ATTN_CE` changes nothing:
-there is no Triton kernel in it.
+Here log-probabilities are computed by `docagent_rl/training/attention.py`, in float32 as with
+flash-attn, and padding uses verl's replacements. `VERL_DISABLE_FLASH_ATTN_CE` has no effect, as no
+Triton kernel is involved.
 
-Unneeded once verl's own way without flash-attn works in blocks.
+No longer needed once verl's own implementation without flash-attn works in blocks.
 """
 
 from __future__ import annotations

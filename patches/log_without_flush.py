@@ -1,11 +1,11 @@
-"""A line of the log of verl's separate trainer, without an argument that loggers do not have.
+"""verl's separate trainer can log a message with an argument that loggers do not accept.
 
 Upstream: verl 0.9.1, `verl/trainer/ppo/v1/trainer_separate_async.py`,
 `PPOTrainerSeparateAsync._setup`. With `actor_rollout_ref.hybrid_engine=false`, which keeps rollout
-servers off the trainer's GPUs, it calls `logger.info(..., flush=True)`, a `TypeError` when all
-models are loaded.
+servers off the trainer's GPUs, it calls `logger.info(..., flush=True)`, which raises a `TypeError`
+after all models have been loaded.
 
-Unneeded once verl leaves `flush` out.
+No longer needed once verl removes `flush`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from docagent_rl.training.patching import TRAINING, Patch
 
 
 class WithoutFlush(logging.LoggerAdapter):
-    """A logger that takes `flush`, as `print` does, and drops it."""
+    """A logger that accepts `flush`, as `print` does, and ignores it."""
 
     def process(
         self, msg: Any, kwargs: MutableMapping[str, Any]
     ) -> tuple[Any, MutableMapping[str, Any]]:
-        """Return the message and what a logger takes."""
+        """Return the message and the arguments that a logger accepts."""
         return msg, {name: value for name, value in kwargs.items() if name != "flush"}
 
 
@@ -37,7 +37,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/trainer/ppo/v1/trainer_separate_async.py::PPOTrainerSeparateAsync._setup",
-    reason="separate_async with hybrid_engine=false ends with a TypeError in a line of its log",
+    reason="separate_async with hybrid_engine=false fails with a TypeError when it logs a message",
     target_module="verl.trainer.ppo.v1.trainer_separate_async",
     apply=_apply,
     processes=TRAINING,

@@ -1,13 +1,13 @@
-"""A critic trains beside a policy with LoRA.
+"""A critic can be trained together with a LoRA policy.
 
 Upstream: verl 0.9.1, `verl/trainer/ppo/v1/trainer_base.py`, `PPOTrainer._compute_ref_log_prob`. The
-reference of such a policy is its base: the batch is marked `no_lora_adapter`, and keeps the mark.
-The critic reads it next, has no adapter to switch off, and the run ends with an `AttributeError` in
-its first step.
+reference of such a policy is its base model: the batch is marked `no_lora_adapter`, and keeps the
+mark. The critic reads it next, but has no adapter to disable, and the run ends with an
+`AttributeError` in its first step.
 
-Here the mark is gone after the pass that it is about.
+Here the mark is removed after the reference's pass.
 
-Unneeded once verl takes it back, or a model without adapters passes over it.
+No longer needed once verl removes the mark, or models without adapters ignore it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/trainer/ppo/v1/trainer_base.py::PPOTrainer._compute_ref_log_prob",
-    reason="the critic of a policy with LoRA is asked to switch off an adapter that it does not "
-    "have",
+    reason="the critic of a LoRA policy has to disable an adapter that it does not have, and fails",
     target_module="verl.trainer.ppo.v1.trainer_base",
     apply=_apply,
     processes=TRAINING,

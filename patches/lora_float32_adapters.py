@@ -1,15 +1,16 @@
-"""LoRA's adapters are trained in float32, over a frozen base in bfloat16 too.
+"""LoRA adapters are trained in float32, even if the frozen base model is in bfloat16.
 
 Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
 `FSDPEngine._build_lora_module`. With `fsdp_config.model_dtype=bfloat16`, which halves the frozen
 base, it casts new adapters to bfloat16, because FSDP1 flattens both into one tensor. AdamW then
-steps in bfloat16: of a weight of 1, steps below 1/256 are rounded away, and a learning rate of 1e-5
-makes smaller ones. FSDP2 shards tensors one by one and asks for one type of the trained ones alone.
+updates in bfloat16: steps below 1/256 of a weight of 1 are rounded away, and with a learning rate
+of 1e-5 they are smaller. FSDP2 shards tensors one by one, and only requires all trained tensors to
+have the same type.
 
-Here, under FSDP2, trained parameters are float32. They compute in bfloat16 as all others do
+Here, with FSDP2, trained parameters are in float32. Computation is in bfloat16, as for all others
 (`param_dtype`).
 
-Unneeded once verl leaves adapters in float32 under FSDP2.
+No longer needed once verl leaves adapters in float32 with FSDP2.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/workers/engine/fsdp/transformer_impl.py::FSDPEngine._build_lora_module",
-    reason="adapters over a base in bfloat16 are trained in bfloat16, which rounds their steps "
-    "away",
+    reason="adapters of a bfloat16 base are trained in bfloat16, which rounds their updates away",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
     processes=TRAINING,

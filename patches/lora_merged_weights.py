@@ -1,17 +1,16 @@
-"""LoRA's merged weights as the trainer computes with them: every adapter, and in the weights' own
-type.
+"""Merged LoRA weights are sent with all adapters, and in the weights' own type.
 
 Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
 `FSDPEngine._merged_lora_per_tensor_param`, with `verl/utils/fsdp_utils.py`, `fsdp_merge_unmerge`.
-Under FSDP2 it merges the units below the root, one by one. An adapter of a module in no such unit
-stays out: those of Qwen2.5-VL's projector (`visual.merger`), so that the server plays another
-policy than is trained (up to 0.67 nats a token of a small model). All sharded weights are sent as
-bfloat16, whatever the server computes in.
+With FSDP2 it merges the units below the root one by one. Adapters of modules outside of these units
+are not merged, such as those of Qwen2.5-VL's projector (`visual.merger`), so that the server plays
+a different policy than the one that is trained (by up to 0.67 nats per token for a small model).
+All sharded weights are sent as bfloat16, whatever type the server uses.
 
-Here a weight's adapters are added to it as it is sent, in float32; the weights in the trainer stay
-untouched, so that no copy of the base is made for the time of an update.
+Here the adapters of a weight are added in float32 when the weight is sent; the weights in the
+trainer do not change, so that an update needs no copy of the base model.
 
-Unneeded once verl merges adapters of the root's unit and sends weights in their type.
+No longer needed once verl merges adapters in the root's unit, and sends weights in their own type.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def merged_weights(module: Any, device: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield each weight of the base of an FSDP2 module with its adapters, whole, by its name in the
-    base.
+    """Yield the base model's weights of an FSDP2 module, merged and unsharded, with their names.
 
-    Gathers tensors, so that all ranks have to run through it together.
+    This gathers tensors, so that all ranks have to iterate together.
 
     Raises:
-        UserError: adapters of something else than linear layers.
+        UserError: an adapter does not belong to a linear layer.
     """
     from verl.utils.fsdp_utils import normalize_peft_param_name
     from verl.utils.model import convert_weight_keys
@@ -48,7 +46,7 @@ def merged_weights(module: Any, device: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _adapted(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Yield the layers that have an adapter, by the name of their base's weight."""
+    """Yield the layers that have an adapter, with the name of their base weight."""
     from peft.tuners.lora import Linear, LoraLayer
 
     for name, layer in module.named_modules():
@@ -70,7 +68,7 @@ def _merged(weight: Tensor, layer: Any, device: Any) -> Tensor:
 
 
 def _whole(tensor: Any, device: Any) -> Tensor:
-    """Return a copy: what is sent may wait while the trainer goes on."""
+    """Return an unsharded copy, which stays valid if the trainer continues before it is sent."""
     if hasattr(tensor, "full_tensor"):
         return tensor.detach().to(device, non_blocking=True).full_tensor()
     return tensor.detach().clone()

@@ -1,15 +1,15 @@
-"""vLLM's message queues leave no shared memory behind, whatever ends their processes.
+"""vLLM's message queues leave no shared memory behind, however their processes end.
 
 Upstream: vLLM 0.24.0, `vllm/distributed/device_communicators/shm_broadcast.py`, `ShmRingBuffer`.
-The name of the queue's memory is removed by the writer's finaliser. A run of verl ends its engines
-by signals, as Ray does with actors, and takes Python's resource tracker along: each run leaves two
-segments of 160 and 240 MiB in `/dev/shm`, as much of them in memory as was written, until the
-machine starts anew.
+The writer's finaliser unlinks the queue's shared memory. A verl run ends its engines with signals,
+as Ray does with actors, together with Python's resource tracker: each run leaves two segments of
+160 and 240 MiB in `/dev/shm`, of which the written part occupies memory until the machine is
+rebooted.
 
-Here the writer removes the name once all readers have opened it: what is mapped stays until the
-last of them is gone, and then goes by itself.
+Here the writer unlinks the memory as soon as all readers have opened it: the mapping remains valid
+until the last process is gone, and is then freed by the system.
 
-Unneeded once `wait_until_ready` or the owner of the queue does so.
+No longer needed once `wait_until_ready` or the owner of the queue does this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _apply(module: ModuleType) -> None:
         ready(self)
         buffer = self.buffer
         if self._is_writer and buffer is not None and buffer.is_creator:
-            buffer.is_creator = False  # the finaliser has nothing to remove any more
+            buffer.is_creator = False  # so that the finaliser does not unlink it again
             buffer.shared_memory.unlink()
 
     replace(module.MessageQueue, "wait_until_ready", wait_until_ready)

@@ -1,13 +1,13 @@
-"""A run that goes on continues its MLflow run.
+"""A resumed run continues its MLflow run.
 
-Upstream: verl 0.9.1, `verl/utils/tracking.py`, `Tracking`. It attaches to the run that
-`MLFLOW_RUN_ID` names and logs the configuration as parameters, which MLflow refuses to change: with
-any key that differs from the first start's, such as `trainer.resume_from_path`, verl tries three
-times and goes on without MLflow.
+Upstream: verl 0.9.1, `verl/utils/tracking.py`, `Tracking`. It attaches to the run in
+`MLFLOW_RUN_ID` and logs the configuration as parameters, which MLflow does not allow to change: if
+any key differs from the first start, such as `trainer.resume_from_path`, verl tries three times and
+continues without MLflow.
 
-Here the parameters that the run has already are left as they are.
+Here parameters that the MLflow run already has are not logged again.
 
-Unneeded once verl logs no parameters of a run that it attaches to.
+No longer needed once verl does not log parameters to a run that it attaches to.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/tracking.py, Tracking",
-    reason="a run that goes on is logged to MLflow no more, since its parameters cannot be logged "
-    "twice",
+    reason="a resumed run would not be logged to MLflow, as its parameters cannot be logged twice",
     target_module="verl.utils.tracking",
     apply=_apply,
     processes=frozenset({ProcessKind.RAY}),

@@ -1,14 +1,15 @@
-"""Qwen2-VL and Qwen2.5-VL on a micro-batch that holds no image.
+"""Qwen2-VL and Qwen2.5-VL can process a micro-batch without images.
 
 Upstream: verl 0.9.1, `verl/models/transformers/qwen2_vl.py`, `_get_input_embeds`. Without pixels it
 runs the visual encoder on a blank image and adds `0.0 * image_embeds.mean()`, so that FSDP sees
-every parameter used. Since transformers 5 the encoder returns a `BaseModelOutputWithPooling`, which
-has no `.mean()`. An agent that answers before it opens a page produces such a batch.
+that every parameter is used. Since transformers 5 the encoder returns a
+`BaseModelOutputWithPooling`, which has no `.mean()`. An agent that answers before it opens a page
+produces such a batch.
 
 Qwen3-VL has the same branch and already unpacks the output
 (`verl/models/transformers/qwen3_vl.py`).
 
-Unneeded once that branch calls `unpack_visual_output` as the others do.
+No longer needed once that branch calls `unpack_visual_output` as the others do.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ BLANK_GRID = (1, 4, 4)  # time, height and width in patches: four features after
 
 
 def _blank_image_features(model: Any, like: torch.Tensor) -> torch.Tensor:
-    """Return the visual encoder's features of a blank image, shape (4, hidden), on the device of
-    `like`.
+    """Return the visual encoder's features of a blank image, (4, hidden), on the device of `like`.
 
-    Not on that of a weight: FSDP2 offloads those of a reference model to host memory between their
-    uses.
+    The device of a weight would be wrong: FSDP2 keeps a reference model's weights in host memory
+    while they are not in use.
     """
     from verl.utils.transformers_compat import unpack_visual_output
 
@@ -53,7 +53,7 @@ def _apply(module: ModuleType) -> None:
         image_grid_thw: torch.Tensor | None = None,
         video_grid_thw: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Embed `input_ids` of shape (b, t); with pixels as upstream does."""
+        """Embed `input_ids` (b, t); if there are pixels, do as upstream does."""
         if pixel_values is not None or pixel_values_videos is not None:
             return original(
                 model,
@@ -76,8 +76,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/qwen2_vl.py::_get_input_embeds",
-    reason="under transformers 5 a micro-batch without image calls .mean() on a model output and "
-    "crashes",
+    reason="with transformers 5 a micro-batch without images calls .mean() on a model output and "
+    "fails",
     target_module="verl.models.transformers.qwen2_vl",
     apply=_apply,
     processes=TRAINING,

@@ -1,20 +1,20 @@
-"""Rows of a pack that leak into one another in Qwen3.5's delta layers.
+"""The rows of a pack do not leak into each other in Qwen3.5's delta layers.
 
-Upstream: verl 0.9.1, `verl/models/transformers/qwen3_5.py::_call_accepts_kwarg`. It asks whether
-the function of the gated delta rule takes `cu_seqlens`, the ends of the rows of a pack, and holds a
-`**kwargs` for a yes. transformers' torch function (`torch_chunk_gated_delta_rule`, which runs
-wherever flash-linear-attention does not) has a `**kwargs` that it never reads: the states of one
-row run on into the next, and nothing is said. In float32 the log-probs of a tiny model are up to
-.72 nats off.
+Upstream: verl 0.9.1, `verl/models/transformers/qwen3_5.py::_call_accepts_kwarg`. It checks whether
+the function for the gated delta rule accepts `cu_seqlens`, the ends of the rows in a pack, and
+takes `**kwargs` for a yes. transformers' torch function (`torch_chunk_gated_delta_rule`, which is
+used without flash-linear-attention) has a `**kwargs` that it never reads: the state of one row
+silently continues into the next. In float32 the log-probs of a tiny model are wrong by up to .72
+nats.
 
-Here named parameters alone count. flash-linear-attention names `cu_seqlens`, `cu_seqlens_cpu` and
-`cp_context` and gets them as before; for a function without them verl's own
-`_packed_chunk_gated_delta_rule` goes through the rows of a pack one at a time, which is right and
-slower. With Ulysses it ends with verl's NotImplementedError (`cp_context`), where it would have
-computed something else before.
+Here only named parameters count. flash-linear-attention declares `cu_seqlens`, `cu_seqlens_cpu` and
+`cp_context` and gets them as before; for a function without them, verl's own
+`_packed_chunk_gated_delta_rule` processes the rows of a pack one by one, which is correct but
+slower. With Ulysses it now raises verl's NotImplementedError (`cp_context`) instead of computing
+something wrong.
 
-Unneeded once verl looks at named parameters, or transformers' function refuses what it does not
-read.
+No longer needed once verl checks for named parameters, or transformers' function refuses unknown
+arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def names_parameter(function: Callable, name: str) -> bool:
-    """Return whether a function can be called with the keyword `name` and declares it."""
+    """Return whether a function declares a parameter `name` that can be passed by keyword."""
     parameter = signature(function).parameters.get(name)
     return parameter is not None and parameter.kind in (
         Parameter.POSITIONAL_OR_KEYWORD,
@@ -48,8 +48,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/models/transformers/qwen3_5.py::_call_accepts_kwarg",
-    reason="rows of a pack leak into one another in Qwen3.5 where flash-linear-attention is not "
-    "installed",
+    reason="the rows of a pack leak into each other in Qwen3.5 without flash-linear-attention",
     target_module="verl.models.transformers.qwen3_5",
     apply=_apply,
     processes=TRAINING,

@@ -1,14 +1,14 @@
-"""Ray listens on loopback when it is told to.
+"""Ray listens only on the loopback interface if it is configured to.
 
-Upstream: Ray 2.60.0, `ray/_private/services.py`, `resolve_ip_for_localhost`. `ray.init` puts the
-address of the network in the place of `_node_ip_address="127.0.0.1"`, and then the GCS, the raylet,
-the object manager, every worker and the metrics agent listen on all interfaces. With 127.0.0.1 as
-the node's address, which Ray itself takes on macOS and Windows, all of them listen there alone.
+Upstream: Ray 2.60.0, `ray/_private/services.py`, `resolve_ip_for_localhost`. `ray.init` replaces
+`_node_ip_address="127.0.0.1"` with the network address, and then the GCS, the raylet, the object
+manager, every worker and the metrics agent listen on all interfaces. With 127.0.0.1 as the node's
+address, which Ray itself uses on macOS and Windows, all of them listen only there.
 
-Only a run that `docagent_rl/training/loopback.py` told so is changed, in its driver and, by
-inheritance, in the processes of its Ray.
+The patch only affects runs for which `docagent_rl/training/loopback.py` has set a variable, in the
+driver and, by inheritance, in the processes of its Ray.
 
-Unneeded once `ray.init` keeps a loopback address.
+No longer needed once `ray.init` keeps a loopback address.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _apply(module: ModuleType) -> None:
     original = module.resolve_ip_for_localhost
 
     def resolve_ip_for_localhost(host: str) -> str:
-        """The host; loopback stays what it is in a run that keeps to it."""
+        """Return the host's address; keep 127.0.0.1 in a run that is bound to loopback."""
         if host == LOOPBACK and os.environ.get(LOOPBACK_VARIABLE):
             return host
         return original(host)

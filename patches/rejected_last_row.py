@@ -2,12 +2,12 @@
 
 Upstream: verl 0.9.1, `verl/trainer/ppo/v1/utils.py`, `compute_advantage_for_multi_trajectories`.
 GRPO is computed from the last row of each trajectory and read back at that row's first trained
-token. Where rejection sampling (`algorithm.rollout_correction.rollout_rs`) took all tokens of the
-last row, there is none, and the other rows of the trajectory get 0.
+token. If rejection sampling (`algorithm.rollout_correction.rollout_rs`) has removed all tokens of
+the last row, there is no such token, and the other rows of the trajectory get 0.
 
-Here such rows show one token while GRPO is computed, and none afterwards.
+Here one token of such rows is unmasked while GRPO is computed, and masked again afterwards.
 
-Unneeded once verl reads a trajectory's score where no mask can hide it.
+No longer needed once verl does not read a trajectory's score through the mask.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from docagent_rl.training.patching import TRAINING, Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
-    """Wrap the function where it is defined; `trainer_base` imports it from there."""
+    """Wrap the function in the module that defines it, from which `trainer_base` imports it."""
     original = module.compute_advantage_for_multi_trajectories
     grpo = module.core_algos.AdvantageEstimator.GRPO
 
@@ -45,8 +45,8 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/trainer/ppo/v1/utils.py, compute_advantage_for_multi_trajectories",
-    reason="a trajectory of several rows whose last row is rejected gets the advantage 0 on all of "
-    "them",
+    reason="a trajectory of several rows gets the advantage 0 everywhere if its last row is "
+    "rejected",
     target_module="verl.trainer.ppo.v1.utils",
     apply=_apply,
     processes=TRAINING,

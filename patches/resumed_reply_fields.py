@@ -1,12 +1,12 @@
-"""A reply that was put together of several keeps what the server says beside the tokens.
+"""A reply that was assembled from several replies keeps all of the server's extra fields.
 
 Upstream: verl 0.9.1, `verl/workers/rollout/llm_server.py`, the client of the asynchronous trainer
-modes. It asks again when a weight update aborts a request, and makes a new reply of the tokens and
-names the fields of `extra_fields` that it carries over; a field that it does not name is lost, also
-where nothing was aborted.
+modes. It repeats a request that a weight update aborts, and builds a new reply from the tokens and
+from a fixed list of fields in `extra_fields`. Other fields are lost, even if nothing was aborted.
 
-Unneeded once verl carries all of `extra_fields`. Numbers of the replies that one was made of are
-added up, of other values the last one stays.
+Here numbers in the fields of all replies are summed, and of other values the last one is kept.
+
+No longer needed once verl copies all of `extra_fields`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from docagent_rl.training.patching import TRAINING, Patch, replace
 
 _replies: ContextVar[list[dict[str, Any]] | None] = ContextVar("docagent_replies", default=None)
-"""`extra_fields` of the replies that the reply to come is made of."""
+"""`extra_fields` of the replies from which the current reply is assembled."""
 
 
 def _apply(module: ModuleType) -> None:

@@ -1,14 +1,14 @@
-"""vLLM's server does not silence the loggers of others.
+"""vLLM's server does not silence the loggers of other libraries.
 
 Upstream: model-hosting-container-standards 0.1.16, `logging_config.py`, which vLLM's OpenAI server
-imports (`vllm/entrypoints/serve/sagemaker/api_router.py`). Its import sets the root logger, and
-every handler that it has, to ERROR, unless `SAGEMAKER_CONTAINER_LOG_LEVEL` or `LOG_LEVEL` says
-otherwise: from then on no warning of any library in that process is heard.
+imports (`vllm/entrypoints/serve/sagemaker/api_router.py`). On import it sets the root logger and
+all its handlers to ERROR, unless `SAGEMAKER_CONTAINER_LOG_LEVEL` or `LOG_LEVEL` is set: from then
+on warnings of all libraries in that process are lost.
 
-Here the variable has the level that the root logger has anyway while the module is imported, unless
-the user has set one of the two; the package's own lines stay at ERROR.
+Here the first variable is set to the root logger's default level during the import, unless the user
+has set one of the two; the package's own messages stay at ERROR.
 
-Unneeded once the import leaves the root logger alone.
+No longer needed once the import leaves the root logger alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATCH = Patch(
     package="model-hosting-container-standards",
     versions="==0.1.16",
     reference="model_hosting_container_standards/logging_config.py, configure_root_logger",
-    reason="rollout servers say nothing below an error, whoever speaks",
+    reason="rollout servers would log only errors, from any library",
     target_module="vllm",
     apply=_apply,
     processes=TRAINING,

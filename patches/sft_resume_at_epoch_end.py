@@ -1,16 +1,14 @@
-"""A supervised run that goes on from the end of an epoch trains on the next one.
+"""A supervised run that resumes from the end of an epoch trains on the next one.
 
 Upstream: verl 0.9.1, `verl/utils/checkpoint/checkpoint_handler.py`,
-`CheckpointHandler.load_checkpoint`: it always gives the data loader the state it was saved with. A
-checkpoint of an epoch's last step, which is what `trainer.save_freq=after_each_epoch` writes, holds
-a loader that has handed out everything: the epoch that the trainer begins with then has no batch.
-It passes without a word, the run ends an epoch short, never reaches its last step, and saves no
-checkpoint for it.
+`CheckpointHandler.load_checkpoint`. It always restores the saved state of the data loader. In a
+checkpoint of an epoch's last step, which `trainer.save_freq=after_each_epoch` writes, the loader is
+exhausted: the next epoch has no batches. It is skipped silently, and the run ends one epoch short,
+without ever reaching its last step and saving a checkpoint for it.
 
-Here such a state is left alone: the loader begins the epoch anew, in the order that its sampler
-gives it.
+Here such a state is not restored: the loader starts a new epoch in the order of its sampler.
 
-Unneeded once verl compares the step with the length of an epoch.
+No longer needed once verl compares the step with the length of an epoch.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ PATCH = Patch(
     versions="==0.9.1",
     reference="verl/utils/checkpoint/checkpoint_handler.py, "
     "CheckpointHandler._load_dataloader_state",
-    reason="a supervised run that goes on from the end of an epoch leaves the next epoch out",
+    reason="a supervised run that resumes from the end of an epoch skips the next epoch",
     target_module="verl.utils.checkpoint.checkpoint_handler",
     apply=_apply,
     processes=TRAINING,

@@ -1,13 +1,13 @@
-"""The store of a process group listens on loopback where its address is one of loopback.
+"""The store of a process group listens only on loopback if its address is 127.0.0.1.
 
-Upstream: torch 2.11.0, `torch/distributed/rendezvous.py`, `_create_c10d_store`, with which verl's
-workers and vLLM's begin their process groups. `TCPStore` listens on all interfaces whatever its
-address, and asks for no password: whoever reaches the port reads and writes what the processes tell
-one another.
+Upstream: torch 2.11.0, `torch/distributed/rendezvous.py`, `_create_c10d_store`, with which the
+workers of verl and vLLM create process groups. `TCPStore` listens on all interfaces, whatever its
+address is, and has no authentication: anyone who can reach the port can read and write what the
+processes exchange.
 
-Only a run that `docagent_rl/training/loopback.py` told so is changed.
+The patch only affects runs for which `docagent_rl/training/loopback.py` has set a variable.
 
-Unneeded once the store listens at its own address.
+No longer needed once the store only listens at its own address.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def _apply(module: ModuleType) -> None:
         timeout: timedelta,
         use_libuv: bool = True,
     ) -> Any:
-        """Create the store as torch does; the process that hosts it listens at its address
-        alone.
-        """
+        """Create the store as torch does, but let its host only listen at the store's address."""
         hosts = rank == 0 and not module._torchelastic_use_agent_store()
         listener = _listener(port) if hosts and hostname == LOOPBACK else None
         if listener is None:
@@ -55,10 +53,10 @@ def _apply(module: ModuleType) -> None:
 
 
 def _listener(port: int) -> socket.socket | None:
-    """Return a socket that listens on loopback; None: the run does not ask for it, or the port is
-    taken.
+    """Return a socket that listens on loopback; None if the run does not want it or the port is
+    used.
 
-    It is by a store of this process, which torch then shares.
+    The port is used if this process already has a store there, which torch then shares.
     """
     if not (port and os.environ.get(LOOPBACK_VARIABLE)):
         return None

@@ -1,13 +1,13 @@
-"""verl's trackers, with the one that makes the lines of a run's console.
+"""verl's trackers, and the tracker that writes the lines of a run's console.
 
-Upstream: verl 0.9.1, `verl/utils/tracking.py`, `Tracking`. The list of its trackers is closed: a
-name of another package in `trainer.logger` is refused by an assertion. Both trainers, of
-reinforcement learning and of fine-tuning, make a `Tracking` of their own and log to it alone.
+Upstream: verl 0.9.1, `verl/utils/tracking.py`, `Tracking`. Its list of trackers is closed: an
+assertion refuses any other name in `trainer.logger`. The trainers for reinforcement learning and
+for fine-tuning both create a `Tracking`, and only log to it.
 
-In a process whose numbers a console shows, the tracker `docagent` is added to those that were asked
-for.
+Here the tracker `docagent` is added to the configured ones in a process whose metrics a console
+shows.
 
-Unneeded once verl takes trackers that somebody registers.
+No longer needed once verl accepts registered trackers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def _apply(module: ModuleType) -> None:
     original = module.Tracking.__init__
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-        """Open the trackers that were asked for, and ours."""
-        # late: it loads what draws tables, and most processes make no trackers
+        """Open the configured trackers and this package's."""
+        # imported here: it imports what draws tables, and most processes create no trackers
         from docagent_rl.training.trainer.console_tracker import TRACKER, console_tracker
 
         original(self, *args, **kwargs)

@@ -1,17 +1,16 @@
-"""The value model's attention follows the model configuration.
+"""The value model uses the configured attention implementation.
 
 Upstream: verl 0.9.1, `verl/utils/model.py`, `load_valuehead_model`. It loads every value model with
 `attn_implementation="flash_attention_2"`, whatever
-`critic.model.override_config.attn_implementation` says, and so fails wherever there is no flash
-attention.
+`critic.model.override_config.attn_implementation` is, and so fails without flash attention.
 
-Here the implementation is the configured one. Flash attention that is configured (it is verl's
-default) but can not be had, neither from flash-attn nor from torch
-(`patches/flash_attention_by_torch.py`), becomes `sdpa`, with a warning. And trl's value head has
-the model compute logits of the whole vocabulary, casts them to float32 and lets them go (17 GB for
-19,000 tokens of a 7B model): here the language model's head sees the last position alone.
+Here the configured implementation is used. If it is flash attention (verl's default), but neither
+flash-attn nor torch (`patches/flash_attention_by_torch.py`) provides it, `sdpa` is used with a
+warning. In addition, trl's value head makes the model compute logits over the whole vocabulary,
+casts them to float32 and discards them (17 GB for 19,000 tokens of a 7B model): here the language
+model's head only gets the last position.
 
-Unneeded once verl passes the configured implementation.
+No longer needed once verl passes the configured implementation.
 """
 
 from __future__ import annotations
@@ -35,9 +34,7 @@ TOKEN_CLASSIFIER = "AutoModelForTokenClassification"
 
 
 def attention_implementation(config: Any) -> str:
-    """Return the attention implementation that `config` asks for, or `sdpa` where that cannot be
-    had.
-    """
+    """Return the attention implementation in `config`, or `sdpa` if that is not available."""
     from transformers.modeling_flash_attention_utils import FLASH_ATTENTION_COMPATIBILITY_MATRIX
 
     requested = config._attn_implementation or FLASH_ATTENTION
@@ -45,7 +42,7 @@ def attention_implementation(config: Any) -> str:
         "Callable[[], bool]", FLASH_ATTENTION_COMPATIBILITY_MATRIX[2]["general_availability_check"]
     )
     if requested == FLASH_ATTENTION and not available():
-        logger.warning("the value model uses sdpa: there is no flash attention in this environment")
+        logger.warning("the value model uses sdpa: flash attention is not available here")
         return "sdpa"
     return requested
 
@@ -53,7 +50,7 @@ def attention_implementation(config: Any) -> str:
 def load_valuehead_model(
     local_path: str, torch_dtype: torch.dtype, model_config: Any, trust_remote_code: bool
 ) -> torch.nn.Module:
-    """Load a token classifier where transformers has one for the model, else add trl's value
+    """Load a token classifier if transformers has one for the model; otherwise add trl's value
     head.
     """
     from transformers import (
@@ -82,7 +79,7 @@ def _with_value_head(model: PreTrainedModel, model_config: Any) -> torch.nn.Modu
 
     model.get_output_embeddings().register_forward_pre_hook(_last_position)
     if hasattr(model_config, "text_config"):
-        model.config.hidden_size = model_config.text_config.hidden_size  # trl sizes the head by it
+        model.config.hidden_size = model_config.text_config.hidden_size  # trl reads the head's size
     wrapped = AutoModelForCausalLMWithValueHead.from_pretrained(model)
     patch_valuehead_model(wrapped)
     return wrapped
@@ -91,7 +88,7 @@ def _with_value_head(model: PreTrainedModel, model_config: Any) -> torch.nn.Modu
 def _last_position(
     _head: torch.nn.Module, states: tuple[torch.Tensor, ...]
 ) -> tuple[torch.Tensor, ...]:
-    """Return (b, 1, d) of (b, t, d) hidden states: nobody reads a critic's logits."""
+    """Return (b, 1, d) from (b, t, d) hidden states, as a critic's logits are not used."""
     return (states[0][:, -1:],)
 
 
@@ -104,7 +101,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/utils/model.py::load_valuehead_model",
-    reason="value models are loaded with flash attention whatever the configuration says",
+    reason="value models are loaded with flash attention, whatever the configuration says",
     target_module="verl.utils.model",
     apply=_apply,
     processes=TRAINING,

@@ -1,15 +1,16 @@
-"""A critic of Qwen3.5 is told where the rows of a pack end.
+"""A Qwen3.5 critic gets the ends of the rows in a pack.
 
 Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`,
-`FSDPEngine._build_model_optimizer`. A model is given `cu_seqlens`, the ends of the rows of a pack,
-if its forward pass names that parameter. A critic has another forward pass around the same layers
-(transformers' `Qwen3_5ForTokenClassification`, or trl's value head), which hands on what it does
-not name: its delta layers would take the ends and never get them, and the states of one row run on
-into the next. Values of a tiny model are up to .17 off, with a deviation of .19.
+`FSDPEngine._build_model_optimizer`. A model gets `cu_seqlens`, the ends of the rows in a pack, if
+its forward pass declares that parameter. A critic has a different forward pass around the same
+layers (transformers' `Qwen3_5ForTokenClassification`, or trl's value head), which passes on
+undeclared arguments: its delta layers would accept the ends but never get them, and the state of
+one row continues into the next. Values of a tiny model are wrong by up to .17, with a standard
+deviation of .19.
 
 Here all models of these types get the ends.
 
-Unneeded once verl asks the layers, or gives the ends to every model of these types.
+No longer needed once verl checks the layers, or passes the ends to every model of these types.
 """
 
 from __future__ import annotations
@@ -20,14 +21,16 @@ from typing import Any
 from docagent_rl.training.patching import TRAINING, Patch, replace
 
 MODEL_TYPES = ("qwen3_5", "qwen3_5_moe")
-"""Types whose layers verl gives `cu_seqlens` to (`verl/models/transformers/monkey_patch.py`)."""
+"""Model types to whose layers verl passes `cu_seqlens`
+(`verl/models/transformers/monkey_patch.py`).
+"""
 
 
 def _apply(module: ModuleType) -> None:
     original = module.FSDPEngine._build_model_optimizer
 
     def _build_model_optimizer(self: Any) -> None:
-        """Build as upstream does, and say whether the model is given the ends of rows."""
+        """Build as upstream does, then enable passing the ends of rows to the model."""
         original(self)
         if self.model_config.hf_config.model_type in MODEL_TYPES:
             self.pass_packed_cu_seqlens = True
@@ -40,7 +43,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/workers/engine/fsdp/transformer_impl.py::FSDPEngine._build_model_optimizer",
-    reason="rows of a pack leak into one another in a critic of Qwen3.5",
+    reason="the rows of a pack leak into each other in a Qwen3.5 critic",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
     processes=TRAINING,

@@ -1,15 +1,15 @@
-"""Mixtures of experts in vLLM's CPU engine, in float32.
+"""vLLM's CPU engine supports mixtures of experts in float32.
 
 Upstream: vLLM 0.24.0, `vllm/model_executor/layers/fused_moe/cpu_fused_moe.py`, `_CPU_MOE_ACT_FN`.
-Where the grouped kernel does not take the weights (float32, sizes that 32 does not divide), experts
-are computed one by one with a function of this table. Its SiLU makes a layer at each call, which
-asks for the engine's configuration; outside of the loading of a model there is none, and the engine
-does not start ("Current vLLM config is not set"). The comment above the table asks for functions
-without layers.
+If the grouped kernel does not support the weights (float32, or sizes that are not divisible by 32),
+experts are computed one by one with a function from this table. Its SiLU creates a layer at each
+call, which needs the engine's configuration; that is only set while a model is being loaded, so the
+engine does not start ("Current vLLM config is not set"). The comment above the table requires
+functions without layers.
 
 Here the entry is the layer's own static function.
 
-Unneeded once the table holds it.
+No longer needed once the table contains that function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from docagent_rl.training.patching import SERVING, Patch
 
 def _apply(module: ModuleType) -> None:
     def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
-        """Return silu(gate) * up, (tokens, d), of both side by side, (tokens, 2 d)."""
+        """Return silu(gate) * up, (tokens, d), from the concatenation of both, (tokens, 2 d)."""
         return module.SiluAndMul.forward_native(gate_up)
 
     silu = module.MoEActivation.SILU

@@ -1,14 +1,14 @@
-"""Requests with a seed of their own may have prompts longer than a step of vLLM's CPU engine.
+"""Requests with their own seed may have prompts longer than a step of vLLM's CPU engine.
 
 Upstream: vLLM 0.24.0, `vllm/v1/worker/gpu_model_runner.py`, `GPUModelRunner._bookkeeping_sync`.
-While a prompt is read in pieces, a token is sampled after each and thrown away, and the request's
-generator is set back by its offset. Generators of CUDA have one, those of CPUs do not: the first
-such request ends the engine ("CPU Generator does not use offset"). vLLM's pull request 10097 says
-that this relies on CUDA.
+While a prompt is processed in chunks, a token is sampled after each chunk and discarded, and the
+request's generator is reset by its offset. CUDA generators have an offset, CPU generators do not:
+the first such request ends the engine ("CPU Generator does not use offset"). vLLM's pull request
+10097 states that this relies on CUDA.
 
-Here the generators of such requests keep the state that they had before the token was sampled.
+Here the generators of such requests are restored to the state before the token was sampled.
 
-Unneeded once vLLM sets them back by their state, or does not sample there.
+No longer needed once vLLM restores generators by their state, or does not sample there.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ PATCH = Patch(
     versions="==0.24.0",
     reference="vllm/v1/worker/gpu_model_runner.py::GPUModelRunner._bookkeeping_sync; vLLM pull "
     "request 10097",
-    reason="a seeded request whose prompt is read in pieces ends vLLM's CPU engine",
+    reason="a seeded request whose prompt is processed in chunks ends vLLM's CPU engine",
     target_module="vllm.v1.worker.gpu_model_runner",
     apply=_apply,
     processes=SERVING,

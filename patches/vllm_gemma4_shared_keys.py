@@ -1,13 +1,14 @@
-"""vLLM loads a Gemma 4 that transformers has saved.
+"""vLLM can load a Gemma 4 that transformers has saved.
 
 Upstream: vLLM 0.24.0, `vllm/model_executor/models/gemma4.py`, `Gemma4Attention`. The last layers of
-Gemma 4 use the keys of earlier ones. vLLM still gives them a norm of keys, which it never calls,
-and waits for its weight: released checkpoints hold one, but transformers has no such parameter and
-saves none. So a trained Gemma 4 ends with "Following weights were not initialized from checkpoint".
+Gemma 4 reuse the keys of earlier ones. vLLM still creates a key norm in them, which it never calls,
+and expects its weight: released checkpoints contain it, but transformers has no such parameter and
+does not save it. So a trained Gemma 4 fails with "Following weights were not initialized from
+checkpoint".
 
-Here the norms of layers without keys count as loaded.
+Here the key norms of layers without keys count as loaded.
 
-Unneeded once vLLM leaves them out.
+No longer needed once vLLM does not create them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _apply(module: ModuleType) -> None:
     load = module.Gemma4Model.load_weights
 
     def load_weights(self: Any, weights: Iterable[tuple[str, Any]]) -> set[str]:
-        """Load weights; return the names of those that need no other."""
+        """Load weights; return the names of those that need not be loaded any more."""
         layers = (
             (name, part)
             for name, part in self.named_modules()

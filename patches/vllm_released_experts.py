@@ -1,15 +1,15 @@
-"""vLLM loads a Qwen3-VL-MoE that transformers has saved.
+"""vLLM can load a Qwen3-VL-MoE that transformers has saved.
 
 Upstream: vLLM 0.24.0, `vllm/model_executor/models/qwen3_vl_moe.py`,
-`Qwen3MoeLLMModel.load_weights`. Released checkpoints hold the experts of a layer as (expert, in,
-out), which vLLM turns round. transformers 5 holds and saves them as (expert, out, in), so that a
-trained model ends in "The size of tensor a must match", or, where a matrix is square, is served
-with its experts turned.
+`Qwen3MoeLLMModel.load_weights`. Released checkpoints store the experts of a layer as (expert, in,
+out), which vLLM transposes. transformers 5 stores and saves them as (expert, out, in), so that a
+trained model fails with "The size of tensor a must match" or, if a matrix is square, is served with
+transposed experts.
 
-Here such weights are brought to the form of released ones first; that of a square matrix is told by
-the last one that is not, `down_proj` of its layer.
+Here such weights are first transposed to the form of released ones. For a square matrix the form is
+that of the last matrix that is not square, the `down_proj` of its layer.
 
-Unneeded once vLLM looks at the sizes.
+No longer needed once vLLM checks the sizes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _apply(module: ModuleType) -> None:
     load = module.Qwen3MoeLLMModel.load_weights
 
     def load_weights(self: Any, weights: Iterable[tuple[str, Any]]) -> set[str]:
-        """Load weights of either form; return the names of those that were loaded."""
+        """Load weights in either form; return the names of the loaded weights."""
         return load(
             self, _as_released(weights, self.config.hidden_size, self.config.moe_intermediate_size)
         )

@@ -1,15 +1,15 @@
-"""Two runs on one machine hand each its own weights to its own rollout server.
+"""Two runs on one machine send weights only to their own rollout servers.
 
 Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`,
 `BucketedWeightSender` and `BucketedWeightReceiver` (verl-project/verl#6233, closed by #6246). The
 address of the transfer is a file in `/tmp` named after Ray's job id, and a run that starts its own
-Ray always has the job id `01000000`. Where two such runs meet, the second sender removes the socket
-of the first: one run hangs, and a server can take the other run's weights.
+Ray always has the job id `01000000`. If two such runs use it at the same time, the second sender
+removes the socket of the first: one run hangs, and a server can receive the other run's weights.
 
-Here the address also holds an id of the run, which the preflight check draws and Ray's runtime
-environment hands to all of its processes.
+Here the address also contains an id of the run, which the preflight generates and Ray's runtime
+environment passes to all of the run's processes.
 
-Unneeded once verl's address differs between clusters.
+No longer needed once verl's address differs between clusters.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ SUFFIX = ".sock"
 
 
 def own_address(handle: str) -> str:
-    """The address of this run; unchanged where the run has no id or the address is no file."""
+    """Return the address for this run; unchanged if the run has no id or the address is not a
+    file.
+    """
     run = os.environ.get(RUN_VARIABLE)
     if not run or not handle.startswith("ipc://"):
         return handle

@@ -1,16 +1,16 @@
-"""A weight transfer leaves no shared memory behind, whatever ends its processes.
+"""A weight transfer leaves no shared memory behind, however its processes end.
 
 Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`,
-`BucketedWeightSender`. Where devices share no memory, weights travel through a segment
-`verl_weights_<uuid>` in `/dev/shm`, whose name the sender removes at the end of the transfer. A run
-killed before that leaves a bucket of it there (2 GiB by verl's default) until the machine starts
-anew.
+`BucketedWeightSender`. If devices cannot share memory, weights are sent through a segment
+`verl_weights_<uuid>` in `/dev/shm`, which the sender unlinks at the end of the transfer. A run that
+is killed before leaves one bucket there (2 GiB by verl's default) until the machine is rebooted.
 
-Here the sender removes the name once the receiver has opened it: what is mapped stays until both
-are gone. A run killed before the receiver did leaves it all the same: the name holds the run's id,
-by which the run's next start finds it (`watch/processes.py`).
+Here the sender unlinks the segment as soon as the receiver has opened it: the mapping remains valid
+until both processes are gone. A run that is killed before the receiver has opened it still leaves
+the segment: its name contains the run's id, by which the run's next start finds it
+(`watch/processes.py`).
 
-Unneeded once `_init_buffer` does so.
+No longer needed once `_init_buffer` does this.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ def _apply(module: ModuleType) -> None:
             init_buffer(self)
             return
         name = f"{weights_of(os.environ.get(RUN_VARIABLE, ''))}{uuid.uuid4().hex}"
-        self.shm = module.create_shared_memory(
-            self.bucket_size, name
-        )  # removed at any end of the transfer
+        # assigned to `self.shm`, which is removed however the transfer ends
+        self.shm = module.create_shared_memory(self.bucket_size, name)
         self.socket.send_pyobj({"name": name, "size": self.bucket_size})
         self.socket.recv()
         self.buffer = torch.frombuffer(self.shm.buf, dtype=torch.uint8)
         self.shm.unlink()
-        self.shm.unlink = lambda: None  # the name is gone when the transfer ends
+        self.shm.unlink = lambda: None  # it must not be unlinked again at the end of the transfer
 
     replace(module.BucketedWeightSender, "_init_buffer", _init_buffer)
 

@@ -2,12 +2,12 @@
 
 Upstream: verl 0.9.1, `verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py`,
 `BucketedWeightSender` and `BucketedWeightReceiver`. Both wait on their ZMQ socket without a
-timeout: if one side fails, the other waits for ever and the run stands still without a message.
+timeout: if one side fails, the other waits forever, and the run hangs without a message.
 
 Here every send and receive has a deadline (`DOCAGENT_RL_WEIGHT_TRANSFER_TIMEOUT_S`, 600 s), and a
-receiver that fails in a bucket answers with the error, which is raised in the trainer at once.
+receiver that fails to load a bucket replies with the error, which is raised in the trainer at once.
 
-Unneeded once verl sets a timeout and reports the receiver's error.
+No longer needed once verl sets a timeout and reports the receiver's error.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ DEFAULT_TIMEOUT_S = 600.0
 
 
 def timeout_s() -> float:
-    """Return the deadline of one message in seconds.
+    """Return the deadline for one message in seconds.
 
     Raises:
-        UserError: if the environment variable is not a positive number.
+        UserError: the environment variable is not a positive number.
     """
     text = os.environ.get(TIMEOUT_VARIABLE, str(DEFAULT_TIMEOUT_S))
     try:
@@ -46,14 +46,12 @@ def timeout_s() -> float:
     except ValueError:
         seconds = 0.0
     if not 0.0 < seconds < 1e6:
-        raise UserError(f"{TIMEOUT_VARIABLE}={text!r}: give a number of seconds above 0")
+        raise UserError(f"{TIMEOUT_VARIABLE}={text!r}: it must be a positive number of seconds")
     return seconds
 
 
 class CheckedSocket:
-    """The sender's socket: an answer that is not the empty acknowledgement is the receiver's
-    error.
-    """
+    """The sender's socket, which treats any reply but the empty acknowledgement as an error."""
 
     def __init__(self, socket: zmq.Socket) -> None:
         self._socket = socket
@@ -62,27 +60,26 @@ class CheckedSocket:
         return getattr(self._socket, name)
 
     def recv(self) -> bytes:
-        """Return the acknowledgement, or raise InfrastructureError with the receiver's words."""
+        """Return the acknowledgement, or raise `InfrastructureError` with the receiver's error."""
         reply = self._socket.recv()
         if reply:
             raise InfrastructureError(
-                f"the rollout worker could not take the weights: {reply.decode()}"
+                f"the rollout worker failed to load the weights: {reply.decode()}"
             )
         return reply
 
 
 def _set_deadlines(socket: zmq.Socket) -> None:
     milliseconds = int(timeout_s() * 1000)
-    # a socket without a peer blocks in send as well, and at close while a message is left
+    # without a peer, a socket also blocks in send, and in close if there are unsent messages
     for option in (zmq.RCVTIMEO, zmq.SNDTIMEO, zmq.LINGER):
         socket.setsockopt(option, milliseconds)
 
 
 def _no_answer(who: str, handle: str) -> InfrastructureError:
     return InfrastructureError(
-        f"weight transfer: no message from the {who} at {handle} within {timeout_s():g} s. Its log "
-        "says why; "
-        f"if it is only slow, raise {TIMEOUT_VARIABLE}"
+        f"weight transfer: no message from the {who} at {handle} within {timeout_s():g} s. See its "
+        f"log for the reason; if it is only slow, raise {TIMEOUT_VARIABLE}"
     )
 
 
@@ -121,7 +118,7 @@ def _patch_receiver(receiver: type[BucketedWeightReceiver]) -> None:
         def report(weights: list, is_last: bool) -> None:
             try:
                 on_bucket_received(weights, is_last)
-            except Exception as error:  # whatever it is, the other process has to hear of it
+            except Exception as error:  # any error has to reach the other process
                 self.socket.send(f"{type(error).__name__}: {error}".encode())
                 failures.append(error)
                 raise
@@ -133,8 +130,7 @@ def _patch_receiver(receiver: type[BucketedWeightReceiver]) -> None:
         except BufferError as error:
             if not failures:
                 raise
-            # the frames of the failure held views of the shared memory, which could not be closed
-            # for them
+            # the shared memory could not be closed, because frames of the failure reference it
             traceback.clear_frames(error.__traceback__)
             traceback.clear_frames(failures[0].__traceback__)
             self._cleanup()
@@ -154,7 +150,7 @@ PATCH = Patch(
     package="verl",
     versions="==0.9.1",
     reference="verl/workers/rollout/vllm_rollout/bucketed_weight_transfer.py",
-    reason="a failed weight transfer leaves the other side waiting without end",
+    reason="a failed weight transfer leaves the other side waiting forever",
     target_module="verl.workers.rollout.vllm_rollout.bucketed_weight_transfer",
     apply=_apply,
     processes=TRAINING | SERVING,

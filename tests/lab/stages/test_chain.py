@@ -185,7 +185,7 @@ def test_sigterm_reaches_the_command_and_is_said(tmp_path):
 def test_two_chains_do_not_work_in_one_workspace(tmp_path, chain):
     process = started(tmp_path)
     wait_for(tmp_path / "began")
-    with pytest.raises(UserError, match="writes there"):
+    with pytest.raises(UserError, match="is writing to this folder"):
         chain().run()
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
