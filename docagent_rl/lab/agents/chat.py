@@ -132,7 +132,7 @@ class MessageMaker:
 
 @dataclass(frozen=True, slots=True)
 class ChatLimits:
-    """How many tokens of the model's context a trajectory may use, and the seed for sampling."""
+    """Limits on the tokens of the model's context that a trajectory may use, and the seed."""
 
     turn: int = 2048
     """Most tokens sampled in one turn."""

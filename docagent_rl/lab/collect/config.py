@@ -25,7 +25,7 @@ class BoxFrame(StrEnum):
 
 
 class TeacherConfig(Section):
-    """How a teacher behind an endpoint is helped."""
+    """Help for a teacher behind an endpoint."""
 
     guided_search: bool = False
     """Rank gold pages that were not shown yet first in the results of a search. Only a teacher gets

@@ -15,7 +15,7 @@ from docagent_rl.lab.collect.rules import QUESTIONS, Scoring
 
 
 class Stratum(StrEnum):
-    """How difficult a question is for the model."""
+    """A level of difficulty of a question for the model."""
 
     EASY = "easy"
     """Right in every trajectory."""

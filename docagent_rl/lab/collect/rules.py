@@ -29,7 +29,7 @@ class Rule(StrEnum):
 
 
 class Scoring(StrEnum):
-    """How an answer is scored."""
+    """A method of scoring an answer."""
 
     LIKENESS = "likeness"
     """Names, dates and numbers exactly, free text by edit distance, and a refusal where one is

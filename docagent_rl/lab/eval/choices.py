@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Agent(StrEnum):
-    """Who plays the questions of an evaluation."""
+    """An agent that plays the questions of an evaluation."""
 
     SYSTEM = "system"
     """The recipe's own agent."""
@@ -20,18 +20,18 @@ class Agent(StrEnum):
 
     @property
     def baseline(self) -> bool:
-        """Whether the agent has an environment of its own."""
+        """True if the agent has an environment of its own."""
         return self not in (Agent.SYSTEM, Agent.RANDOM, Agent.ORACLE)
 
     @property
     def modelled(self) -> bool:
-        """Whether a model writes the turns."""
+        """True if a model writes the turns."""
         return self not in (Agent.RANDOM, Agent.ORACLE)
 
 
 class ProbeCondition(StrEnum):
-    """How a probe changes the documents that an agent is shown; searches find the same pages under
-    every condition.
+    """A change that a probe makes to the documents that an agent is shown; searches find the same
+    pages under every condition.
     """
 
     AS_IS = "as_is"

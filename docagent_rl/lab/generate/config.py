@@ -40,7 +40,7 @@ class EvidenceKind(StrEnum):
 
 
 class QuestionDifficulty(StrEnum):
-    """How much work it takes to answer a question."""
+    """The amount of work that it takes to answer a question."""
 
     EASY = "easy"
     MEDIUM = "medium"
@@ -56,12 +56,12 @@ class PageView(StrEnum):
 
     @property
     def pictures(self) -> bool:
-        """Whether the model needs to see pictures."""
+        """True if the model needs to see pictures."""
         return self is not PageView.TEXT
 
 
 class JudgedBy(StrEnum):
-    """Who judges answers in the checks."""
+    """The judge of answers in the checks."""
 
     RULE = "rule"
     """`rewards.rule_judge`: needs no requests, but takes a paraphrased answer for a wrong one."""
@@ -70,7 +70,7 @@ class JudgedBy(StrEnum):
 
 
 class KindConfig(Section):
-    """How many questions of one kind and difficulty are asked for, and how."""
+    """Settings for questions of one kind and difficulty, including their number."""
 
     kind: EvidenceKind
     difficulty: QuestionDifficulty = QuestionDifficulty.MEDIUM

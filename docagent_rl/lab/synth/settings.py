@@ -13,7 +13,7 @@ GENERATOR_VERSION = 4
 
 
 class DocumentDifficulty(StrEnum):
-    """How long a document is, and how much of it resembles the evidence without being it.
+    """The length of a document, and the amount of text that resembles the evidence but is not.
 
     Hard documents also quote the figures of earlier years. In all others, chart captions repeat the
     charts' values.

@@ -31,12 +31,12 @@ class RequiredFile:
 
     @property
     def exists(self) -> bool:
-        """Whether it exists and is complete."""
+        """True if it exists and is complete."""
         return (self.path / self.proof).exists()
 
     @property
     def of_demo(self) -> bool:
-        """Whether the run's path is the one where the demo would make it."""
+        """True if the run's path is the one where the demo would make it."""
         return self.path.absolute() == self.place.absolute()
 
 

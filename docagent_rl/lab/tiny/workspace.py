@@ -18,7 +18,7 @@ refused, models. None of these is overwritten.
 
 
 class Owner(Enum):
-    """Who owns a workspace."""
+    """The owner of a workspace."""
 
     NOBODY = "nobody"
     """It does not exist, or contains nothing that belongs to anybody's data."""
@@ -28,7 +28,7 @@ class Owner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DemoPaths:
-    """Where the parts of a demo are; the recipes' defaults name the same paths.
+    """Paths of the parts of a demo; the recipes' defaults name the same paths.
 
     PDFs that the user puts into `pdfs` are ingested too.
     """

@@ -46,7 +46,7 @@ class PageForm(StrEnum):
 
 
 class PageConfig(ShowsImages, Section):
-    """How pages are found and shown."""
+    """Settings for finding and showing pages."""
 
     prompt: ClassVar[str]
     """The prompt file of the baseline."""

@@ -25,7 +25,7 @@ _VARIABLES = "question material shown left_out num_pages page doc_id text severa
 
 
 class Material(StrEnum):
-    """What the prompt shows in addition to the question."""
+    """The material that the prompt shows in addition to the question."""
 
     NONE = "none"
     DOCUMENT = "document"

@@ -70,12 +70,12 @@ class Match(StrEnum):
 
     @property
     def equivalent(self) -> bool:
-        """Whether the response says the same as the reference."""
+        """True if the response says the same as the reference."""
         return self in (Match.SAME, Match.DECLINED)
 
     @property
     def abstained(self) -> bool:
-        """Whether the response declines to answer."""
+        """True if the response declines to answer."""
         return self in (Match.DECLINED, Match.ABSTAINED)
 
 

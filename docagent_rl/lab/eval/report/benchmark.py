@@ -56,7 +56,7 @@ class Number:
 
     @property
     def ruled(self) -> bool:
-        """Whether the embedded rule judge took the place of a model."""
+        """True if the embedded rule judge took the place of a model."""
         return Author.RULE.value in self.by
 
     def data(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ _OWN_TAGS = re.compile(
 
 
 class Author(StrEnum):
-    """Who gave an opinion for which no model was asked."""
+    """The source of an opinion for which no model was asked."""
 
     RULE = "embedded rule judge"
     """Rules instead of a model; not for papers (docs/rule_judge.md)."""

@@ -1,4 +1,4 @@
-"""What a recorded trajectory shows: its answer, its pages, and the labels of its question."""
+"""The contents of a recorded trajectory: its answer, its pages, and the labels of its question."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -38,7 +38,7 @@ class Statistic:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How answers to a benchmark are scored."""
+    """A method of scoring answers to a benchmark."""
 
     name: str
     score: Callable[[JudgedAnswer], Official]

@@ -49,7 +49,7 @@ SCORES = "scores.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class ScoringSettings:
-    """How a run is scored."""
+    """Settings for scoring a run."""
 
     judge: RemoteModel | None = None
     """The model that gives opinions; `None`: the embedded rule judge."""

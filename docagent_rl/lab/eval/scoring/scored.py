@@ -24,7 +24,7 @@ Values = Mapping[str, float | None]
 
 
 class Form(StrEnum):
-    """How a measure's number is computed from sums."""
+    """A formula that computes a measure's number from sums."""
 
     MEAN = "mean"
     """Mean over the trajectories that have the value."""
