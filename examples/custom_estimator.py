@@ -1,4 +1,4 @@
-"""An estimator of your own: the group's median as baseline, and more credit for early turns.
+"""A custom estimator: the group's median as baseline, and more credit for early turns.
 
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
 \
@@ -13,10 +13,10 @@ from docagent_rl.advantages import AdvantageInputs, Advantages, compress, regist
 
 @register("median_baseline")
 def median_baseline(inputs: AdvantageInputs, *, decay: float = 0.9) -> Advantages:
-    """One outlier does not move the baseline; turn k of a trajectory gets `decay ** k` of its
-    advantage.
+    """Subtract the median, which a single outlier does not move; turn k of a trajectory gets
+    `decay ** k` of its advantage.
     """
-    tokens = compress(inputs)  # the sampled tokens as one list, those of copied rows left out
+    tokens = compress(inputs)  # the sampled tokens as one list, without those of copied rows
     table = trajectory_table(inputs, tokens)  # a trajectory counts once, however many rows it has
     scores = torch.zeros_like(table.totals)
     medians = []

@@ -1,4 +1,4 @@
-"""An importer of your own: questions as a labelling tool exports them, with pages such as "2, 4-6".
+"""A custom importer: questions as a labelling tool exports them, with pages such as "2, 4-6".
 
 PYTHONPATH=examples docagent-rl data import custom_importer:LabelTool export/ --store store --out
 data.jsonl
@@ -33,8 +33,8 @@ class LabelTool(Importer):
 
 
 def pages_of(text):
-    """Return the pages of a text like "2, 4-6"; a `ValueError` says that it is none, and is
-    counted.
+    """Return the pages of a text like "2, 4-6"; a text that cannot be parsed raises `ValueError`,
+    which is counted.
     """
     pages = []
     for part in str(text).split(","):

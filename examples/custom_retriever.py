@@ -1,5 +1,4 @@
-"""A retriever of your own: pages whose text is nearly the query's, letters that OCR misread
-included.
+"""A custom retriever: fuzzy matching of queries and pages, which tolerates misread letters.
 
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
 \
@@ -12,11 +11,11 @@ from docagent_rl.retrieval import Hit, PageRef, UserError, check_queries
 
 
 class FuzzyRetriever:
-    """Ranks pages by how well the query fits somewhere into their text, from 0 to 100 (rapidfuzz).
+    """Ranks pages by how well the query matches some part of their text, from 0 to 100 (rapidfuzz).
 
     The store is given by the run, `index` is `docagent.retriever.index`, and all other arguments
-    are `docagent.retriever.options`. Agents search from several threads at once: nothing is changed
-    by searching.
+    are `docagent.retriever.options`. Agents search from several threads at once, so searching must
+    not change any state.
     """
 
     def __init__(self, store, index=None, *, cutoff=50.0):
@@ -54,6 +53,6 @@ class FuzzyRetriever:
         scored = process.extract(
             query, texts, scorer=fuzz.partial_token_set_ratio, score_cutoff=self.cutoff, limit=None
         )
-        # rows are in the order of pages, so that equal scores are
+        # rows are in page order, so pages with equal scores are too
         best = sorted(scored, key=lambda found: (-found[1], found[2]))[:top_k]
         return [Hit(self.refs[row], float(score)) for _, score, row in best]

@@ -1,20 +1,20 @@
-"""A reward function of your own, in verl's signature: the answer's words, and fewer turns.
+"""A custom reward function with verl's signature, for the answer's words and for few turns.
 
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
 \
     reward.custom_reward_function.path=pkg://custom_reward docagent.reward_function.weight=0.5 \
     +reward.custom_reward_function.reward_kwargs.most_turns=6
 
-A file serves as well: reward.custom_reward_function.path=examples/custom_reward.py. It is called
-once a trajectory, at its end; docs/extending.md says with what, and how a function for EasyR1
-looks.
+A file works too: reward.custom_reward_function.path=examples/custom_reward.py. The function is
+called once for each trajectory, at its end; docs/extending.md describes its arguments, and
+functions for EasyR1.
 """
 
 
 def compute_score(data_source, solution_str, ground_truth, extra_info, most_turns=8):
-    """Return the reward as `score`; the other numbers are logged beside it.
+    """Return the reward as `score`; the other numbers are logged with it.
 
-    `solution_str` is the final answer; `ground_truth` is a text, or a list where several answers
+    `solution_str` is the final answer; `ground_truth` is a text, or a list if several answers
     are right.
     """
     answers = [ground_truth] if isinstance(ground_truth, str) else ground_truth

@@ -1,10 +1,10 @@
-"""A system of your own: one search, one look, one answer, and a reward for short answers.
+"""A custom system: one search, one look, one answer, and a reward for short answers.
 
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name base +profile=cpu \
     docagent.system=custom_system:SYSTEM
 
 In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`. Its prompt is
-`custom_system.yaml`, beside this file. More: docs/extending.md.
+`custom_system.yaml`, next to this file. More: docs/extending.md.
 """
 
 import asyncio
@@ -47,34 +47,34 @@ TERMS = ("correct", "short", "total")
 
 
 class OneLookConfig(BaseModel, extra="forbid"):
-    """The settings of the system: what a recipe may write under `docagent.env`."""
+    """The settings of the system, which a recipe sets under `docagent.env`."""
 
     display: DisplayRule = DisplayRule(min_pixels=12544, max_pixels=50176)
     """The sizes at which pages are shown."""
     max_image_tokens: int = 72
-    """Visual tokens of a trajectory at most: the context is checked to hold them."""
+    """Maximum number of visual tokens in a trajectory; the context must have room for them."""
     brevity: float = Field(0.1, ge=0, le=1)
-    """The share of the reward that is for short answers."""
+    """The share of the reward that short answers earn."""
 
     @property
     def prompt(self) -> str:
-        """The prompt file; a property, so that nobody has to write a path into a recipe."""
+        """The prompt file; a property, so that recipes need no path."""
         return str(Path(__file__).with_suffix(".yaml"))
 
     @property
     def assistant_turns(self) -> int:
-        """Turns of a trajectory at most: one to search, one to answer."""
+        """Maximum number of turns in a trajectory: one to search, one to answer."""
         return 2
 
     @property
     def max_images(self) -> int:
-        """Images of a trajectory at most: the one page."""
+        """Maximum number of images in a trajectory: one page."""
         return 1
 
 
 @dataclass(slots=True)
 class OneLookState(EnvState):
-    """The state of a trajectory: what `EnvState` keeps (question, turns, reward, end), and the
+    """The state of a trajectory: the contents of `EnvState` (question, turns, reward, end) and the
     answer.
     """
 
@@ -90,9 +90,9 @@ class OneLookState(EnvState):
 class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
     """Plays one trajectory.
 
-    `ToolEnv` reads each turn with the grammar, tells the policy what is wrong with one that cannot
-    be read, and ends the trajectory with an answer or the last turn. What is left: `act` carries
-    out a search, `score` says how right an answer is, `settle` computes the reward.
+    `ToolEnv` parses each turn with the grammar, tells the policy what is wrong with an invalid one,
+    and ends the trajectory after an answer or the last turn. The rest is defined here: `act`
+    carries out a search, `score` scores an answer, and `settle` computes the reward.
     """
 
     title = "one look"
@@ -104,7 +104,7 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
 
     @staticmethod
     def make_grammar(config: OneLookConfig) -> TagGrammar:
-        """Return the actions that a turn may hold: `<search>...</search>` or
+        """Return the actions that a turn may contain: `<search>...</search>` or
         `<answer>...</answer>`.
         """
         return TagGrammar({"search": read_search, "answer": read_answer})
@@ -114,21 +114,21 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
         return OneLookState(sample)
 
     def variables(self, state: OneLookState) -> dict[str, object]:
-        """Return what the prompt may name beside the question: nothing."""
+        """Return the prompt's variables in addition to the question: none."""
         return {}
 
     async def act(self, state: OneLookState, logged: LoggedTurn) -> Sequence[Part]:
         """Carry out a search, and return what the policy sees next."""
         if not isinstance(logged.action, Search):
-            # the grammar has no other action but answers, which `score` gets
+            # the only other action is an answer, which goes to `score`
             raise UnknownActionError(self.title, logged.action)
         hits = await self.search(logged, logged.action.query, doc_id=state.sample.doc_id, top_k=1)
         if not hits:
             logged.effect = NoNewPage(hits=0)
             return [self.part("no_page")]
-        # reading a page opens files, for which the event loop must not wait
+        # reading a page opens files, which must not block the event loop
         view = await asyncio.to_thread(self._view_of, hits[0].ref, logged.turn)
-        # the viewer, the evidence funnel and the filters of `collect` go by what is noted here
+        # the viewer, the evidence funnel and the filters of `collect` rely on this record
         logged.effect = PagesShown(pages=(view.shown(),), hits=len(hits))
         logged.image_tokens = view.tokens
         return [ImagePart(view.image)]
@@ -158,8 +158,8 @@ SYSTEM = System(
     env=OneLookEnv,
     make_grammar=OneLookEnv.make_grammar,
     prompt_spec=OneLookEnv.spec,
-    # a trajectory is right where this number is at least one half
+    # a trajectory is right if this number is at least one half
     marks=Marks(outcome="reward/correct"),
-    # training is refused where `docagent.judge` names no judge
+    # training is refused if `docagent.judge` names no judge
     judged=True,
 )

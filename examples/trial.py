@@ -1,4 +1,4 @@
-"""Trajectories in a recipe's environment without a trainer: of a model, many at once, and of a
+"""Trajectories in a recipe's environment without a trainer, played by a model in batches or by a
 script.
 """
 
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _number: ContextVar[int] = ContextVar("trajectory_number")
-"""Number of the trajectory that asks: whoever comes first, the same draws go to the same
-trajectory.
+"""Number of the requesting trajectory, so that its draws do not depend on the order of requests.
 """
 
 
@@ -47,7 +46,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A recipe's way to play.
+    """The settings with which a recipe plays.
 
     Args:
         config: its section `docagent`.
@@ -63,7 +62,7 @@ class Setting:
 
     @classmethod
     def of(cls, recipe: DictConfig) -> Setting:
-        """Read it off a composed recipe.
+        """Read the settings from a composed recipe.
 
         Raises:
             UserError: the section `docagent` is invalid.
@@ -100,12 +99,12 @@ def play_trial(
         processor: its processor.
         samples: the questions.
         trajectories: trajectories of each question.
-        together: trajectories at a time.
-        seed: of all draws.
+        together: number of trajectories that are played at the same time.
+        seed: the seed of all draws.
 
     Returns:
-        The trajectories, those of a question next to each other. A question that cannot be played,
-        and a trajectory in which a service failed, are masked, as in a run.
+        The trajectories, grouped by question. Trajectories of a question that cannot be played,
+        or in which a service failed, are masked, as in a run.
     """
     resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor, setting.template, running=False
@@ -160,11 +159,11 @@ async def _play(
 
 
 WriteTurn = Callable[[Trajectory], str]
-"""From the trajectory so far to the text of the next turn, without the end of turn."""
+"""A function of the trajectory so far that returns the text of the next turn, without its end."""
 
 
 class ScriptedTrajectory(NamedTuple):
-    """A played trajectory, and the ledgers of its contexts: a training row each."""
+    """A played trajectory, and the ledgers of its contexts, one for each training row."""
 
     trajectory: Trajectory
     ledgers: list[TurnLedger]
@@ -181,15 +180,15 @@ async def play_scripted(
     limits: Limits,
     number: int = 0,
 ) -> ScriptedTrajectory:
-    """Play one question in a fresh environment with the turns of a script in the policy's place.
+    """Play one question in a fresh environment with a script instead of the policy.
 
-    Everything but the sampling is that of a rollout: environment, chat template, images, ledger,
-    limits. A turn is the encoding of its text and the end of turn. A text-only model has no
+    Everything but the sampling is as in a rollout: environment, chat template, images, ledger,
+    limits. A turn is its encoded text and the end of turn. A text-only model has no
     `encoder`.
 
     Raises:
-        UserError: the question cannot be played, or a turn is longer than a policy could sample, is
-            empty or spells a special token.
+        UserError: the question cannot be played, or a turn is empty, contains a special token or is
+            longer than a policy could sample.
         InfrastructureError: a service failed.
     """
     trajectory = replace(new_trajectory(sample, number, system), split="train")
@@ -198,9 +197,8 @@ async def play_scripted(
         written = turn_ids(write(trajectory), codec, sample.question_id)
         if len(written) > most:
             raise UserError(
-                f"question {sample.question_id}: a scripted turn has {len(written)} tokens, {most} "
-                "are "
-                "allowed; shorten it or raise docagent.rollout.turn_tokens and "
+                f"question {sample.question_id}: a scripted turn has {len(written)} tokens, but "
+                f"{most} are allowed; shorten it or raise docagent.rollout.turn_tokens and "
                 "data.max_response_length"
             )
         return Sampled(written)
@@ -219,16 +217,16 @@ class _Request:
 
 
 class BatchSampler:
-    """A rollout server in this process: it waits until every trajectory waits for a turn, then
-    samples them all.
+    """A rollout server in this process that samples the turns of all trajectories together, once
+    every one of them waits.
 
     Args:
         model: a Qwen2.5-VL of transformers in evaluation mode.
         processor: its processor.
         stop_ids: ids that end a turn.
         sampling: how tokens are drawn.
-        batch_size: sequences that go through the model at once.
-        seed: of all draws. The outcome also depends on which trajectories play together.
+        batch_size: number of sequences in a batch.
+        seed: the seed of all draws. The outcome also depends on which trajectories play together.
     """
 
     def __init__(
@@ -251,8 +249,8 @@ class BatchSampler:
         self._playing = 0
 
     async def generate(self, ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
-        """Sample one turn (see `docagent_rl.rollout.rollout.Generate`); only for trajectories of
-        `together`.
+        """Sample one turn (see `docagent_rl.rollout.rollout.Generate`); works only for trajectories
+        that `together` plays.
         """
         reply: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Request(_number.get(), list(ids), list(images), most, reply))
@@ -260,7 +258,7 @@ class BatchSampler:
         return await reply
 
     async def together(self, trajectories: Iterable[Awaitable[T]]) -> list[T]:
-        """Play trajectories at the same time; their results in order."""
+        """Play trajectories at the same time, and return their results in order."""
         started = list(trajectories)
         self._playing += len(started)
         return list(await asyncio.gather(*(self._play(n, one) for n, one in enumerate(started))))
@@ -274,10 +272,10 @@ class BatchSampler:
             await self._serve()
 
     async def _serve(self) -> None:
-        """Sample for everybody once nobody is still on the way here."""
+        """Sample all requests once every trajectory that is still playing has made one."""
         if not self._waiting or len(self._waiting) < self._playing:
             return
-        # of like length, so that little is padded
+        # batches of similar lengths need little padding
         requests = sorted(self._waiting, key=lambda request: (len(request.ids), request.number))
         self._waiting = []
         for start in range(0, len(requests), self._batch_size):

@@ -37,7 +37,7 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
 @app.command()
 def anchoring_command(
-    out: Annotated[Path, typer.Option(help="Folder of anchoring.md and anchoring.svg.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for anchoring.md and anchoring.svg.")] = Path(
         "docs"
     ),
     seeds: Annotated[
@@ -46,9 +46,9 @@ def anchoring_command(
     coef: Annotated[
         float, typer.Option(min=1e-6, help="Coefficient of the observation KL.")
     ] = COEF,
-    updates: Annotated[int, typer.Option(min=1, help="Updates of a run.")] = UPDATES,
+    updates: Annotated[int, typer.Option(min=1, help="Number of updates in a run.")] = UPDATES,
     work: Annotated[
-        Path, typer.Option(help="Folder of the reader and the runs; done ones in it are kept.")
+        Path, typer.Option(help="Folder for the reader and the runs; finished ones are reused.")
     ] = Path("workspace/anchoring"),
     force: Force = False,
 ) -> None:

@@ -22,10 +22,10 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
 @app.command()
 def bias_card_command(
-    out: Annotated[Path, typer.Option(help="Folder of bias_card.md and bias_card.svg.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for bias_card.md and bias_card.svg.")] = Path(
         "workspace/bias_card"
     ),
-    group_size: Annotated[int, typer.Option(help="Trajectories a group, 2 to 64.")] = 4,
+    group_size: Annotated[int, typer.Option(help="Trajectories in a group, from 2 to 64.")] = 4,
     go_on: Annotated[float, typer.Option(help="p, the probability of going on.")] = 0.3,
     good: Annotated[
         float, typer.Option(help="q, the probability of picking well after that.")
@@ -35,19 +35,19 @@ def bias_card_command(
     good_reward: Annotated[float, typer.Option(help="b1, the reward for picking well.")] = 2.0,
     bad_reward: Annotated[float, typer.Option(help="b0, the reward for picking badly.")] = 0.5,
     similarity: Annotated[
-        float, typer.Option(help="Cosine between stopping and going on (SPO).")
+        float, typer.Option(help="Cosine similarity of stopping and going on (SPO).")
     ] = 0.6,
     module: Annotated[
         list[str] | None,
-        typer.Option(help="Module that registers estimators of your own; may be repeated."),
+        typer.Option(help="Module that registers custom estimators; may be repeated."),
     ] = None,
     force: Force = False,
 ) -> None:
     """Compare the expected gradient of each advantage estimator with the true one, in a problem of
     two turns.
 
-    All groups of trajectories are enumerated and given to the estimators that train, and to your
-    own. The same options give the same bytes.
+    All groups of trajectories are enumerated and given to the project's estimators and to your
+    own. The same options produce identical files.
 
     Example: PYTHONPATH=examples python -m bias_card --group-size 8 --out card
     """

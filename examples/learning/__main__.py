@@ -40,7 +40,7 @@ def learn_command(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for everything; done runs in it are kept.")
+        Path, typer.Option(help="Folder for all output; finished runs in it are reused.")
     ] = Path("workspace/learning"),
     steps: Annotated[
         int, typer.Option(min=1, help="Steps of reinforcement learning.")
@@ -49,10 +49,10 @@ def learn_command(
     """Train a tiny agent that must look at pages, and compare it with its warm start on held-out
     documents.
 
-    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until it is right now
-    and then, and trains it further with verl. The control trains on rewards shuffled between
-    trajectories. Both are also asked about the same pages left white. Results go to results.json
-    and learning.svg; runs that are done are not repeated.
+    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until some of its
+    answers are right, and trains it further with verl. The control trains on rewards shuffled
+    between trajectories. Both are also tested with blank pages. Results are written to
+    results.json and learning.svg; finished runs are not repeated.
 
     Example: PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --seeds 1 --out
     learning

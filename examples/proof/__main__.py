@@ -20,12 +20,14 @@ from proof.unit import SEEDS, Unit, in_order
 app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 _PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
 
-Results = Annotated[Path, typer.Option(help="Folder of the results, a JSON file a unit.")]
+Results = Annotated[
+    Path, typer.Option(help="Folder with a JSON file for each result.")
+]
 
 
 @app.callback()
 def proof_command() -> None:
-    """A learning proof for each system: warm start, reinforcement learning, controls, ablations.
+    """Measure what each system learns: warm start, reinforcement learning, controls, ablations.
 
     Example: PYTHONPATH=examples python -m proof run --system alden --out /data/proof
     """
@@ -33,9 +35,9 @@ def proof_command() -> None:
 
 @app.command("run")
 def run_command(
-    system: Annotated[list[str], typer.Option(help="Whose proof; may be repeated.")],
+    system: Annotated[list[str], typer.Option(help="System to prove; may be repeated.")],
     out: Annotated[
-        Path, typer.Option(help="Folder of everything; stages that are done in it are kept.")
+        Path, typer.Option(help="Folder for all output; finished stages in it are reused.")
     ],
     arm: Annotated[
         list[str] | None,
@@ -45,19 +47,22 @@ def run_command(
         list[int] | None, typer.Option(help="May be repeated. Default: 0, 1 and 2.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Units at most, the most telling first.")
+        int | None, typer.Option(min=1, help="Maximum number of units, the most informative first.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Measure units that have a result once more, beside it.")
+        bool,
+        typer.Option(
+            "--again", help="Measure units again that already have a result, and keep both."
+        ),
     ] = False,
     results: Results = RESULTS,
 ) -> None:
-    """Measure units without a result of the present settings, one after the other, the most telling
-    first.
+    """Measure units without a result for the current settings, one after the other, the most
+    informative first.
 
-    Makes documents, fine-tunes a tiny model on a script's trajectories until it is right now and
-    then, trains it further with verl by the system's recipe, and writes one JSON file a unit. A
-    unit that was interrupted goes on with the same command.
+    Makes documents, fine-tunes a tiny model on a script's trajectories until some of its answers
+    are right, trains it further with verl and the system's recipe, and writes one JSON file for
+    each unit. To continue an interrupted unit, run the same command again.
 
     Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out
     /data/proof
@@ -69,7 +74,9 @@ def run_command(
     wanted = in_order(system, arm, seeds or SEEDS)
     units = [unit for unit in wanted if again or not is_measured(unit, results)][:limit]
     console = Console()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a trainer is ended as by Ctrl-C
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # SIGTERM ends a trainer as Ctrl-C does
     # every unit starts a dozen processes with the same imports
     with WarmPython() if units else nullcontext() as warm:
         for unit in units:
@@ -86,11 +93,14 @@ def run_command(
 @app.command("table")
 def table_command(
     results: Results = RESULTS,
-    page: Annotated[Path, typer.Option(help="Where the table stands between its marks.")] = _PAGE,
-    picture: Annotated[Path | None, typer.Option(help="SVG; default: beside the page.")] = None,
+    page: Annotated[
+        Path, typer.Option(help="Page with the marks between which the table is written.")
+    ] = _PAGE,
+    picture: Annotated[
+        Path | None, typer.Option(help="SVG file. Default: next to the page.")
+    ] = None,
 ) -> None:
-    """Write the table and the picture of the results that are there, and name the units that are
-    missing.
+    """Write the table and the picture of the existing results, and name the missing units.
 
     Example: PYTHONPATH=examples python -m proof table
     """
@@ -104,11 +114,11 @@ def table_command(
 @app.command("list")
 def list_command(
     system: Annotated[
-        list[str] | None, typer.Option(help="May be repeated. Default: all written.")
+        list[str] | None, typer.Option(help="May be repeated. Default: all systems with a task.")
     ] = None,
     results: Results = RESULTS,
 ) -> None:
-    """Say which units have no result, the most telling first.
+    """List the units without a result, the most informative first.
 
     Example: PYTHONPATH=examples python -m proof list --system vrag_rl
     """

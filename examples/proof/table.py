@@ -73,8 +73,8 @@ def gain_of(result: UnitResult) -> Interval:
 
 
 def missing(results: Iterable[UnitResult], seeds: Sequence[int] = SEEDS) -> list[Unit]:
-    """Units of the written tasks without a result of the present settings, the most telling
-    first.
+    """Return the units of the existing tasks that have no result for the current settings, the
+    most informative first.
     """
     done = {(result.system, result.arm, result.seed) for result in results if result.current}
     units = in_order(_written(), seeds=seeds)

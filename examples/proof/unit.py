@@ -93,7 +93,7 @@ def arms(task: ProofTask) -> list[str]:
 def in_order(
     systems: Sequence[str], chosen: Sequence[str] | None = None, seeds: Sequence[int] = SEEDS
 ) -> Iterator[Unit]:
-    """Units, the most telling first: the first seed of every arm, reward before controls, then
+    """Units, the most informative first: the first seed of every arm, reward before controls, then
     other seeds.
 
     Args:

@@ -1,4 +1,4 @@
-"""A real pretrained small model through the whole life of an agent, on a CPU.
+"""A study of a small pretrained model through all stages of an agent, on a CPU.
 
 PYTHONPATH=examples python -m small_model all
 """
@@ -27,12 +27,14 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
 @app.command()
 def study_command(
-    stage: Annotated[Stage, typer.Argument(help="What to do; all: every stage, in this order.")],
+    stage: Annotated[
+        Stage, typer.Argument(help="Stage to run; `all` runs every stage in this order.")
+    ],
     workspace: Annotated[
-        Path, typer.Option(help="Folder for everything; what is done in it is kept.")
+        Path, typer.Option(help="Folder for all output; finished commands in it are not repeated.")
     ] = Path("workspace/small_model"),
     system: Annotated[
-        list[StudySystem] | None, typer.Option(help="Who plays; may be repeated. Default: both.")
+        list[StudySystem] | None, typer.Option(help="System; may be repeated. Default: both.")
     ] = None,
     collected: Annotated[
         int, typer.Option(min=1, help="Questions that the oracle plays.")
@@ -41,18 +43,18 @@ def study_command(
         int, typer.Option(min=1, help="Batches of fine-tuning.")
     ] = DEFAULTS.sft_steps,
     rl_minutes: Annotated[
-        float, typer.Option(min=0.1, help="Wall clock of RL, which goes on when called again.")
+        float, typer.Option(min=0.1, help="Minutes of RL by the clock; another call continues it.")
     ] = DEFAULTS.rl_minutes,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the commands and run none.")
+        bool, typer.Option("--dry-run", help="Print the commands without running them.")
     ] = False,
 ) -> None:
-    """Take a real pretrained model of 135 million parameters from the wheel to RL, over real PDFs.
+    """Take a pretrained model of 135 million parameters from its wheel to RL, on real PDFs.
 
-    Every stage is one or more of the project's own commands; each is printed before it runs.
-    Commands that ended well are not repeated; delete their lines in done.json, and what they wrote,
-    to have them again. Reinforcement learning is: it goes on from its last checkpoint for as long
-    again.
+    Every stage runs one or more of the project's own commands and prints each before it runs.
+    Successful commands are not repeated; to repeat one, delete its line in done.json and its
+    output. Reinforcement learning is the exception: each call continues it from the last
+    checkpoint for the same time again.
 
     Example: PYTHONPATH=examples python -m small_model all --system mm_doc_r1 --rl-minutes 30
     """
@@ -65,7 +67,7 @@ def study_command(
     for who in systems:
         for each in chosen:
             if each not in SHARED or who is systems[0]:
-                # later stages name what earlier ones left
+                # later stages name the output of earlier ones
                 for step in steps(each, who, paths, settings):
                     _do(step, paths, dry_run=dry_run)
 

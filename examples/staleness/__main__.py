@@ -1,4 +1,4 @@
-"""The trainer modes with trajectories that take very different times, on the CPU profile.
+"""A comparison of trainer modes whose trajectories differ greatly in duration, on the CPU profile.
 
 PYTHONPATH=examples python -m staleness --workspace $W --out staleness
 """
@@ -41,13 +41,13 @@ SETTINGS = {
 @app.command()
 def staleness_command(
     workspace: Annotated[Path, typer.Option(help="Workspace of a demo (docagent-rl demo).")],
-    out: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("staleness"),
+    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("staleness"),
     steps: Annotated[int, typer.Option(help="Steps of each run.")] = 8,
     pause_s: Annotated[
-        float, typer.Option(help="Seconds that a third of the searches take longer.")
+        float, typer.Option(help="Seconds by which a third of the searches are delayed.")
     ] = 15.0,
 ) -> None:
-    """Train with each setting, one after the other, and print a table of Markdown."""
+    """Train with each setting, one after the other, and print a Markdown table."""
     for number, (name, overrides) in enumerate(SETTINGS.items()):
         folder = out.absolute() / str(number)
         if not (folder / "metrics" / f"{steps}.json").is_file():
