@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +59,8 @@ def _docagent(python: Path, *words: str) -> str:
 
 
 def _bash(python: Path, command: str, environment: dict) -> None:
-    places = os.pathsep.join([str(python.parent), os.environ["PATH"]])
+    scripts = sysconfig.get_path("scripts")
+    places = os.pathsep.join([str(python.parent), scripts, os.environ["PATH"]])
     _run(["bash", "-c", f"set -e; {command}"], {**environment, "PATH": places})
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -50,8 +51,9 @@ def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process: programs beside this interpreter are found first."""
-    places = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    """Return the variables of a process: programs of this interpreter are found first."""
+    beside = str(Path(sys.executable).parent)
+    places = [beside, sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
     return {**os.environ, "PATH": os.pathsep.join(places), **more}
 
 
