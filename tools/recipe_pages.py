@@ -25,26 +25,29 @@ VARIANTS = ("paper", "released")
 _VARIANTS = """\
 # Variants
 
+*For whoever compares a paper with its released code: which settings the two variants change, and what each reward
+pays for.*
+
 `docagent.env.variant` chooses between `paper`, the system as published, and `released`, the published code as
-it was meant to work. The tables list the keys of `docagent.env` that it changes. A key that a recipe sets
+it was meant to work. The tables list the keys of `docagent.env` that differ. A key that a recipe sets
 keeps its value under both; `null` takes the variant's. A key that a recipe does not list takes a `+` on the
 command line, e.g. `+docagent.env.polar_exact=true`. "(ours)" marks a value of `paper` on which the paper is
-silent or differs; `docagent-rl recipes show` lists these, and such values that both variants share.
+silent or differs; `docagent-rl recipes show` lists these, and also those that both variants share.
 Written by `python -m tools.recipe_pages`.
 """
 _GATE = """\
 ## Answers behind a closed gate
 
-With `reward.gate` (VRAG-RL and UniDoc-RL, `released`) the reward is 0 where the format term is 0, and
+With `reward.gate` (VRAG-RL and UniDoc-RL, `released`) the reward is 0 if the format term is 0, and
 training does not ask the judge about such an answer: it is *unjudged*, which is not wrong. Its term
-`reward/outcome` is 0, as published. The trajectory's outcome says `unjudged`, and so do funnel, viewer,
-filters and `rescore`; `docagent/outcome/accuracy_of_judged` is of the other answers, and
-`docagent/outcome/unjudged` is the share of these. No answer, or a blank one, is wrong.
+`reward/outcome` is 0, as published. The trajectory's outcome is `unjudged`, also in the funnel, the viewer,
+filters and `rescore`; `docagent/outcome/accuracy_of_judged` covers the other answers, and
+`docagent/outcome/unjudged` is the share of unjudged ones. A missing or blank answer is wrong.
 
 Validation and `docagent-rl eval` ask the judge about every answer, whatever the form; the reward stays 0
 behind the gate. `reward/outcome` is then the validation score of the released code: the judge's score for
 UniDoc-RL, and for VRAG-RL 0 without a search. `judge_score` is the judge's score for both. To have the
-unjudged answers of a training run judged:
+unjudged answers of a training run judged, run:
 
 ```bash
 docagent-rl rescore RUN --out DIR -- docagent.env.reward.gate=false
@@ -65,11 +68,11 @@ _UNEARNED = """\
 
     python -m tests.players.unearned
 
-The most that an agent can be paid which has read nothing and does not know the answer: a search over plans of
-moves, each the same for all questions about four synthetic reports of 12 pages, beside an honest agent that
-searches for the evidence, reads it and answers right. Where one that knows evidence and answer can be paid
-more than the honest one, that is said too. `docagent-rl recipes show` prints it; a model that learns such a
-plan shows in `docagent/funnel/unsought_reward` and in the funnel.
+This is the highest reward of an agent that has read nothing and does not know the answer. It comes from a search
+over plans of moves, each the same for all questions about four synthetic reports of 12 pages, and is compared with
+an honest agent that searches for the evidence, reads it and answers right. If an agent that knows evidence and
+answer can earn more than the honest one, that is said, too. `docagent-rl recipes show` prints this; a model that
+learns such a plan shows up in `docagent/funnel/unsought_reward` and in the funnel.
 
 """
 
