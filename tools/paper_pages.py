@@ -77,8 +77,11 @@ def paper_page(manifest: PaperManifest) -> str:
     """Write the page of a paper."""
     parts = [
         f"# {manifest.title} ([arXiv {manifest.arxiv}](https://arxiv.org/abs/{manifest.arxiv}))\n",
-        f"Written by `python -m tools.paper_pages` from `recipes/papers/{manifest.system}.yaml` "
-        "and `recipes/provenance/`. No number of the paper has been reproduced here.\n",
+        f"*For whoever wants to reproduce {manifest.title}: the commands, data, hours and disk, "
+        "which numbers can be compared with the paper's, and what differs here.*\n",
+        f"This page is written by `python -m tools.paper_pages` from "
+        f"`recipes/papers/{manifest.system}.yaml` and `recipes/provenance/`. No number from the "
+        "paper has been reproduced here.\n",
         f"**The paper says.** {manifest.claims}\n",
         f"**Released.** {manifest.code}.\n",
         f"**Hardware of the paper.** {manifest.hardware}.\n",
@@ -91,11 +94,11 @@ def paper_page(manifest: PaperManifest) -> str:
         _comparisons(manifest),
         "## Ablations\n",
         *_ablations(manifest),
-        "## Literally\n",
+        "## Literal settings\n",
         _literal(manifest),
         "## What is not known\n",
         "".join(f"- {each}\n" for each in manifest.unknown),
-        "## What is here\n",
+        "## Settings here\n",
         _settings(manifest.models[0].recipe),
     ]
     return "\n".join(parts)
@@ -115,11 +118,13 @@ def _commands(manifest: PaperManifest) -> str:
         chosen = "--from weights --prompts theirs.yaml"
         lines.append(f"{name} {chosen} --gpus 1   # the authors' weights")
     if manifest.models[0].sft:
-        lines.append(f"{name} --from sft               # RL, from a fine-tuned model of yours")
-    lines.append(f"{name} --from scratch           # all of it")
+        lines.append(f"{name} --from sft               # RL, from your own fine-tuned model")
+    lines.append(f"{name} --from scratch           # everything")
     if _setting(manifest, manifest.models[0], Beginning.SCRATCH).has_literal:
-        lines.append(f"{name} --literal                # also what the recipe departs from")
-    lines.append(f"{name} --miniature              # the chain on a CPU: made data, a tiny model")
+        lines.append(f"{name} --literal                # with all printed settings")
+    lines.append(
+        f"{name} --miniature              # the chain on a CPU: synthetic data, tiny model"
+    )
     others = ", ".join(f"`--recipe {model.recipe}`" for model in manifest.models[1:])
     more = f"\nOther models of the paper: {others}.\n" if others else ""
     return "```bash\n" + "\n".join(lines) + "\n```\n" + more
@@ -131,10 +136,10 @@ def _setting(manifest: PaperManifest, model: PaperModel, beginning: Beginning) -
 
 def _hours(manifest: PaperManifest) -> Iterator[str]:
     yield (
-        f"What stages take on {GPUS} GPUs of the paper's kind (`{manifest.card}`): computed, not "
-        "measured. Rows count at their longest; passes over whole rows run at 0.3 of the card's "
-        "peak, sampling at 0.05, both assumed. `--dry-run` prints each formula. Stages that take "
-        "minutes and no GPU are left out.\n"
+        f"What the stages take on {GPUS} GPUs of the paper's kind (`{manifest.card}`): computed, not "
+        "measured. All rows count as the longest; passes over whole rows are assumed to run at 0.3 of "
+        "the card's peak, sampling at 0.05. `--dry-run` prints each formula. Stages that take minutes "
+        "and no GPU are left out.\n"
     )
     for beginning in Beginning:
         model = next((m for m in manifest.models if m.weights), None)
@@ -180,7 +185,10 @@ def _downloads(manifest: PaperManifest) -> str:
         f"{name} ({each.use}{f', {each.options}' if each.options else ''})"
         for name, each in manifest.questions.items()
     )
-    return table(head, rows) + f"\nUsed are: {uses}. [benchmarks.md](../benchmarks.md) has more.\n"
+    return (
+        table(head, rows)
+        + f"\nThey are used for: {uses}. [benchmarks.md](../benchmarks.md) has more.\n"
+    )
 
 
 def _comparisons(manifest: PaperManifest) -> str:
@@ -196,9 +204,9 @@ def _ablations(manifest: PaperManifest) -> Iterator[str]:
         if name.startswith(f"{manifest.system}/") and ablation_row(name) != _NO_ROW:
             rows.append((f"`+ablations={name}`", ablation_summary(name), ablation_row(name)))
     yield (
-        "Rows of the paper; `docagent-rl recipes ablations` lists those of ours, too. Each is a "
-        "run of its own: add it to the command of the stage `rl`, or of an evaluation where it "
-        "changes no training.\n"
+        "These are rows of the paper; `docagent-rl recipes ablations` also lists our own. Each is a "
+        "separate run: add it to the command of the stage `rl`, or to that of an evaluation if it "
+        "does not change training.\n"
     )
     yield table(("override", "what it changes", "the paper's row"), rows)
 
@@ -224,8 +232,8 @@ def _settings(recipe: str) -> str:
             where = f" (printed: {'; '.join(dict.fromkeys(printed))})" if printed else ""
             where = where if source is ProvenanceSource.DEPARTS else ""
             rows.append((", ".join(f"`{shortened(key)}`" for key in keys), kind, text + where))
-    head = f"Settings of `{recipe}`, by `docagent-rl recipes show`.\n\n"
-    return head + table(("key", "the paper", "value, or what is here"), rows)
+    head = f"The settings of `{recipe}`, as `docagent-rl recipes show` prints them:\n\n"
+    return head + table(("key", "the paper", "value, or what is used here"), rows)
 
 
 if __name__ == "__main__":
