@@ -64,4 +64,16 @@ class LazyGroup(TyperGroup):
             holder.command(name)(found)
             command = get_command(holder)
         command.name = name
+        _reflow_help(command)
         return name, command, rest
+
+
+def _reflow_help(command: Any) -> None:
+    """Join the lines of each paragraph of a command's help, and of its subcommands'.
+
+    Docstrings are wrapped for the source, and the terminal has another width.
+    """
+    paragraphs = (command.help or "").split("\n\n")
+    command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for subcommand in getattr(command, "commands", {}).values():
+        _reflow_help(subcommand)

@@ -85,11 +85,11 @@ def reproduce_command(
         typer.echo(plan_text(chain, stage or (), price), nl=False)
         typer.echo(_HOURS)
         for name, sentence in unplaced(setting, chain).items():
-            typer.echo(f"not placed, {name}: {sentence}")
+            typer.echo(f"no GPU left for {name}: {sentence}")
         _warn_of_prompts(setting)
         return
     if missing := required(setting, chain):
-        raise UserError("\n  ".join(["services without a place:", *missing]))
+        raise UserError("\n  ".join(["these services have no GPU left:", *missing]))
     if machine.gpus == 0 and not miniature:
         raise UserError(
             "this machine has no GPU: --dry-run prints the chain, --miniature runs a small version"
