@@ -62,6 +62,8 @@ def anchoring_page(found: Anchoring, command: str) -> str:
     seeds = len({run.seed for run in found.runs})
     blocks = [
         "# What the observation KL preserves",
+        "*For whoever trains on page images: what ALDEN's KL on visual tokens preserves, and what it "
+        "costs.*",
         f"```bash\n{command}\n```",
         _text(_about(found)),
         _text(_finding(found)),

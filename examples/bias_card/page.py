@@ -10,10 +10,12 @@ from bias_card.toy import Toy, ToyCritic
 
 _INTRO = """# Bias card
 
+*For whoever chooses or writes an estimator: which way each one pushes the policy, and how biased it is.*
+
 An estimator turns rewards into advantages, and advantages decide which choices of the agent become likelier.
 This page shows the **expected** effect of the estimators of `docagent_rl.advantages` on two choices, in a
 problem so small that all groups of {size} trajectories can be enumerated. Every group is given to the
-function that trains, and its gradient weighted by the group's probability: no sampling, no error bars.
+function that trains, and its gradient is weighted by the group's probability: no sampling, no error bars.
 Written by `PYTHONPATH=examples python -m bias_card`, which takes other numbers as options.
 
 ![Expected gradient over true gradient, for each estimator](bias_card.svg)
@@ -40,7 +42,7 @@ g1 = D (c + b - a)       = {g1:.4f}     D = p (1-p)     going on
 g2 = p q (1-q) (b1 - b0) = {g2:.4f}                     picking well
 ```
 
-A turn has two tokens, the choice and the end of the turn, where its reward stands.
+A turn has two tokens: the choice, and the end of the turn, which gets the reward.
 
 ## How to read it
 
@@ -71,26 +73,26 @@ trajectories only. Each verdict follows from what the baseline depends on.
 - **Normalising each turn index.** A trajectory is charged the mean reward of every turn it reaches, and the
   policy chooses how many it reaches: a toll of `b` on going on under the mean over survivors, of `p b` under
   the mean padded with zeros. `rtg_centered` and `fixed_horizon` sum the rewards first and centre afterwards.
-  The package has these two alone; the others are `examples/bias_card/indexed.py`.
+  The package has only these two; the others are in `examples/bias_card/indexed.py`.
   *split* indexes the rewards before the last by turn and compares the last over all trajectories: a toll of
   `c`, padded `p c`.
-- **A turn that few reach.** `rtg_centered` compares the second turn with those that reached it, and gives no
-  gradient when one trajectory alone did: uneven, not biased.
+- **A turn that few reach.** `rtg_centered` compares the second turn among the trajectories that reached it, and
+  gives no gradient if only one did: uneven, not biased.
 - **Similar trajectories (`spo`).** The baseline is a mean weighted by similarity, here chi = {chi:g} between
   a trajectory that stops and one that goes on, and 1 otherwise. It damps the choice that makes trajectories
   differ: `h = chi ((1-p) / (p + (1-p) chi) + p / (1-p + p chi))` for large groups, 0 at chi = 0.
-- **A critic.** With lam = 1 values cancel or stand before the choice, so any critic will do. With lam < 1 a
-  value stands in for rewards to come, and its error becomes bias; with an exact critic there is none. A
+- **A critic.** With lam = 1 values cancel or come before the choice, so any critic will do. With lam < 1 a
+  value replaces future rewards, and its error becomes bias; with an exact critic there is none. A
   discount means that later rewards count less: its toll is `(1 - gamma) b`.
 - **Broadcast from the end of the turn.** The value before the *last* token already includes the choice, so
   the return that it predicts is taken from the choice's credit: all of it, if the critic is exact. The value
   of `anchor=start` comes before the choice.
 
-In formulas of critics V1 and V2 are the values that stand for the two turns (`anchor`). The wrong critic has
+In the formulas with critics, V1 and V2 are the values used for the two turns (`anchor`). The wrong critic has
 values {critic}.
 
-`spo_prefix` is not here: its baselines compare what trajectories did before a turn, and before their last
-turn all trajectories of this problem that have one did the same.
+`spo_prefix` is not included: its baselines compare what trajectories did before a turn, and in this problem all
+trajectories that reach the last turn did the same before it.
 
 The card leaves out later steps: whitening, clipping and KL terms. Whitening subtracts one number per batch
 and divides by another, which changes lengths and not directions as long as batches are large.
