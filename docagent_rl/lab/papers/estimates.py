@@ -76,7 +76,7 @@ def fine_tuning(recipe: str, rows: int | str, epochs: int, length: int, m: Machi
     return Estimate(hours, disk, f"{rows:,} {formula}")
 
 
-def playing(recipe: str, questions: int | None, trajectories: int, machine: Machine) -> Estimate:
+def evaluating(recipe: str, questions: int | None, trajectories: int, machine: Machine) -> Estimate:
     """Estimate the playing of questions by the model that a recipe trains; its greedy decoding."""
     size = sizes(recipe)
     formula = (

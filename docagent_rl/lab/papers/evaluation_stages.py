@@ -48,7 +48,7 @@ def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
     number = question_count(setting, "test")
     takes = Estimate()
     if not setting.miniature:
-        takes = estimates.playing(setting.model.recipe, number, 1, setting.machine)
+        takes = estimates.evaluating(setting.model.recipe, number, 1, setting.machine)
     return ChainStage(
         f"evaluate_{each.name}",
         f"play the test questions: {each.about}",

@@ -236,7 +236,7 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[ChainStage]:
     takes = Estimate()
     if not setting.miniature:
         recipe = setting.model.recipe
-        takes = estimates.playing(recipe, number, rule.trajectories, setting.machine)
+        takes = estimates.evaluating(recipe, number, rule.trajectories, setting.machine)
     yield ChainStage(
         "pool",
         f"play each question {rule.trajectories} times",
