@@ -82,7 +82,7 @@ class ConsoleKind(Enum):
 
 
 class UnplayablePolicy(Enum):
-    """How to treat a training question that cannot be played: its prompt is too long, or it has no
+    """Treatment of a training question that cannot be played: its prompt is too long, or it has no
     answer.
 
     In validation such a question always counts as wrong, and is reported.

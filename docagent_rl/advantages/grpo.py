@@ -108,7 +108,7 @@ def grpo(
 
 
 class TurnBaseline(StrEnum):
-    """What the return-to-go of a turn is compared with."""
+    """The baseline that the return-to-go of a turn is compared with."""
 
     RTG_CENTERED = "rtg_centered"
     """The mean return-to-go of the trajectories that reached the turn."""

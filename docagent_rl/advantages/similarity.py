@@ -13,7 +13,7 @@ _PLAIN_SQUARES = 1e-12, 1e30
 
 
 class Negatives(StrEnum):
-    """How cosines s become weights; all but `raw` give weights in [0, 1] that sum to 1."""
+    """Ways to turn cosines s into weights; all but `raw` give weights in [0, 1] that sum to 1."""
 
     CLAMP = "clamp"
     """max(s, 0)"""
@@ -26,7 +26,7 @@ class Negatives(StrEnum):
 
 
 class SelfWeight(StrEnum):
-    """Whether a trajectory is part of its own baseline."""
+    """Inclusion or exclusion of a trajectory in its own baseline."""
 
     INCLUDE = "include"
     LOO = "loo"

@@ -33,7 +33,7 @@ _SAID_FROM = 2**30  # bytes
 
 
 class CheckpointCheck(Enum):
-    """How much of a checkpoint is compared with its manifest before a run resumes from it."""
+    """The part of a checkpoint that is compared with its manifest before a run resumes from it."""
 
     FULL = "full"
     """Every byte, by SHA-256, which is computed when the checkpoint is saved."""

@@ -36,7 +36,7 @@ _FSDP = ("fsdp", "fsdp2")
 
 @dataclass(frozen=True, slots=True)
 class StartChoice:
-    """Where a run starts."""
+    """The checkpoint, or the beginning, that a run starts from."""
 
     folder: Path | None
     """The checkpoint to resume from; None: start from the beginning."""

@@ -56,7 +56,7 @@ class Training(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecipeCandidate:
-    """What has to be known of a recipe before its budget is computed."""
+    """Facts about a recipe that are needed before its budget is computed."""
 
     recipe: str
     parameters: int

@@ -32,7 +32,7 @@ class KlType(StrEnum):
 
 
 class KlScope(StrEnum):
-    """Which tokens of the response that the policy did not sample are included."""
+    """The response tokens that are included, among those that the policy did not sample."""
 
     ALL = "all"
     """All of them (ALDEN, Algorithm 1)."""
@@ -90,7 +90,7 @@ SUM = "token-sum"
 
 
 class Aggregation(StrEnum):
-    """How the losses of tokens are aggregated to one number."""
+    """Ways to aggregate token losses into one number."""
 
     VERL = "verl"
     """As `actor.loss_agg_mode` says, over tokens or rows."""

@@ -14,7 +14,7 @@ KEY = "docagent.model_family"
 
 @dataclass(frozen=True, slots=True)
 class Vision:
-    """How a family sees images.
+    """Sizes and settings of a family's image input.
 
     `grid` is the grid of visual tokens, with the limits of the released checkpoints; `small` is
     that of the family's tiny model, if it differs. A patch is `patch` pixels wide, and `merge` x

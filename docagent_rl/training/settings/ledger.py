@@ -28,7 +28,7 @@ _ABSENT = object()
 
 
 class KeyKind(StrEnum):
-    """How a key is treated."""
+    """The treatment of a key."""
 
     READ = "read"
     """verl or this package reads it."""

@@ -132,7 +132,7 @@ CHANGES = {
     "data.truncation=left": ("is not read", "set docagent.rollout.unplayable"),
     "reward_model.enable=true": ("is not read", "reward.custom_reward_function"),
     "reward.reward_model.enable=true": ("cannot be used", "docagent.judge"),
-    "actor_rollout_ref.rollout.name=sglang": ("it must be vllm", "vLLM's"),
+    "actor_rollout_ref.rollout.name=sglang": ("it must be vllm", "vLLM servers"),
     "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent": (
         "it must be docagent",
         "agent loop",
@@ -148,9 +148,9 @@ CHANGES = {
     "distillation.enabled=true": ("cannot be used", "teacher"),
     "trainer.v1.sampler.max_off_policy_threshold=2": (
         "docagent_colocate_async or",
-        "docagent_sync: leave",
+        "docagent_sync: remove",
     ),
-    "actor_rollout_ref.rollout.nnodes=1": ("docagent_separate_async alone", "docagent_sync"),
+    "actor_rollout_ref.rollout.nnodes=1": ("=docagent_separate_async,", "docagent_sync"),
     "+actor_rollout_ref.rollout.repetition_penalty=1.2": ("has no effect", "1.0"),
 }
 
