@@ -32,7 +32,7 @@ from docagent_rl.console.numbers import (
 if TYPE_CHECKING:
     from docagent_rl.console.channel import Report
 
-SLOW_S = 8.0
+SLOW_S = 20.0
 """Seconds after which what goes on is named in a line of its own where there is no terminal."""
 TAIL = 12
 """Lines of the log that are shown before the error of a run that failed."""
