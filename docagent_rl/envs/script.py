@@ -11,13 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from docagent_rl.actions.base import Box
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.effects import Effect
 from docagent_rl.envs.turn_record import NO_RECORD, TurnRecord
 from docagent_rl.samples.sample import Sample
+
+ConfigT = TypeVar("ConfigT")
 
 REPORT_WORDS = ("revenue", "income", "profit", "cost", "expense", "budget", "margin", "sales")
 """Words that stand in for those of a question without long words."""
@@ -100,7 +102,10 @@ class WriterState:
         return self.rng.random() < share
 
 
-class TurnWriter:
+StateT = TypeVar("StateT", bound=WriterState)
+
+
+class TurnWriter(Generic[ConfigT, StateT]):
     """Writes the turns of one system: a thought, then an action as a tagged block."""
 
     title: ClassVar[str]
@@ -110,20 +115,20 @@ class TurnWriter:
     thoughts: ClassVar[Mapping[Move, str | tuple[str, ...]]]
     """The thought before each action, or several to choose from, with a placeholder for a word."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: ConfigT) -> None:
         self.config = config
 
-    def write(self, act: Act, state: Any) -> str:
+    def write(self, act: Act, state: StateT) -> str:
         """Return a well-formed turn."""
         return f"<think>{self.thought(act, state)}</think>{self.action(act, state)}"
 
-    def thought(self, act: Act, state: Any) -> str:
+    def thought(self, act: Act, state: StateT) -> str:
         """Return a thought about a word."""
         thoughts = self.thoughts[act.move]
         thought = thoughts if isinstance(thoughts, str) else state.rng.choice(thoughts)
         return thought.format(state.word())
 
-    def action(self, act: Act, state: Any) -> str:
+    def action(self, act: Act, state: StateT) -> str:
         """Return an action as a tagged block; raises `ValueError` if the system lacks the
         action.
         """
@@ -131,7 +136,7 @@ class TurnWriter:
             raise ValueError(f"{self.title} has no {act.move}")
         return f"<{self.tags[act.move]}>{self.argument(act, state)}</{self.tags[act.move]}>"
 
-    def argument(self, act: Act, state: Any) -> object:
+    def argument(self, act: Act, state: StateT) -> object:
         """Return the content of the block of an action."""
         raise NotImplementedError
 
@@ -169,14 +174,14 @@ class ScriptContext(WriterState, ABC):
         """Return a box in pixels."""
 
 
-class Script(TurnWriter, ABC):
+class Script(TurnWriter[ConfigT, ScriptContext], ABC):
     """Writes the turns of one system at random."""
 
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
     """Settings of `WarmUp` that differ from its defaults."""
 
     @classmethod
-    def configs(cls, config: Any) -> Sequence[Any]:
+    def configs(cls, config: ConfigT) -> Sequence[ConfigT]:
         """Return the configurations, `config` first, that a model made for it should handle."""
         return (config,)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from docagent_rl.actions.base import Box
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.checks import references
-from docagent_rl.envs.script import Act, Move, TurnWriter, WriterState
+from docagent_rl.envs.script import Act, ConfigT, Move, TurnWriter, WriterState
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.samples.sample import gold_boxes_of
 
@@ -63,7 +63,7 @@ class AgentState(WriterState):
         self.seen += [page for page in pages if page not in self.seen]
 
 
-class ScriptedAgent(TurnWriter, ABC):
+class ScriptedAgent(TurnWriter[ConfigT, AgentState], ABC):
     """Writes one system's turns for the oracle, oracles with detours, and the random agent."""
 
     forgives: ClassVar[bool] = True

@@ -216,7 +216,7 @@ class System(Generic[ConfigT]):
         env.marks = self.marks
         return env
 
-    def make_agent(self, config: ConfigT) -> ScriptedAgent:
+    def make_agent(self, config: ConfigT) -> ScriptedAgent[ConfigT]:
         """Return the scripted agent for a parsed configuration; raises `UserError` if there is
         none.
         """
@@ -229,7 +229,7 @@ class System(Generic[ConfigT]):
         return agent(config)
 
     @property
-    def script(self) -> type[Script] | None:
+    def script(self) -> type[Script[ConfigT]] | None:
         """The class that writes random turns of the system; `None` if there is none."""
         return self._agent("SCRIPT")
 

@@ -23,7 +23,7 @@ def _fetched(config: AldenConfig, page: int, form: AldenPageForm | None) -> str:
     return f"{f'{form}, ' if form else ''}{page}{ordinal}"
 
 
-class AldenAgent(ScriptedAgent):
+class AldenAgent(ScriptedAgent[AldenConfig]):
     """Searches for the first gold page, fetches what searches do not find, answers in a box."""
 
     title = "ALDEN"
@@ -69,7 +69,7 @@ class AldenAgent(ScriptedAgent):
         return super().argument(act, state)
 
 
-class AldenScript(Script):
+class AldenScript(Script[AldenConfig]):
     """Mostly calls tools at first, often repeating a call, and then answers more and more often."""
 
     title = "ALDEN"

@@ -1,11 +1,12 @@
 """Agents of Doc-V* without a model: thoughts in blocks, retrieval, fetching, answers."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from docagent_rl.envs.script import Act, Move, Script, ScriptContext, TurnWriter
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext, StateT, TurnWriter
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.systems.doc_v_star.actions import ThoughtBlock
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 
 _BODIES = {
     ThoughtBlock.ANALYSIS: ("Look.", "See.", "Check."),
@@ -17,7 +18,7 @@ _ABSENT = 0.04
 """Share of fetches that name a page that does not exist."""
 
 
-class _DocVStarWriter(TurnWriter):
+class _DocVStarWriter(TurnWriter[DocVStarConfig, StateT]):
     title = "Doc-V*"
     tags: ClassVar = {
         Move.SEARCH: "retrieval_page",
@@ -25,12 +26,12 @@ class _DocVStarWriter(TurnWriter):
         Move.ANSWER: "answer",
     }
 
-    def action(self, act: Act, state: Any) -> str:
+    def action(self, act: Act, state: StateT) -> str:
         """See `TurnWriter`."""
         return f"<action>{super().action(act, state)}</action>"
 
 
-class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
+class DocVStarAgent(_DocVStarWriter[AgentState], ScriptedAgent[DocVStarConfig]):
     """Retrieves the first gold page, fetches the others by number, lists relevant pages,
     answers.
     """
@@ -96,7 +97,7 @@ class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
         )
 
 
-class DocVStarScript(_DocVStarWriter, Script):
+class DocVStarScript(_DocVStarWriter[ScriptContext], Script[DocVStarConfig]):
     """Mostly looks for pages in the first turn, and answers more often later."""
 
     warm_up: ClassVar = {"pool": 96, "short_steps": 180, "full_steps": 20}

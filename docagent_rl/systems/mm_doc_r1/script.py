@@ -2,28 +2,29 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from docagent_rl.envs.script import Act, Move, Script, ScriptContext, TurnWriter, long_words
+from docagent_rl.envs.script import Act, Move, Script, ScriptContext, StateT, TurnWriter, long_words
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
+from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 
 _KEYWORDS = 6
 
 
-class _SeekerWriter(TurnWriter):
+class _SeekerWriter(TurnWriter[MMDocConfig, StateT]):
     title = "MM-Doc-R1"
     tags: ClassVar = {Move.SEARCH: "search", Move.READ: "read"}
 
-    def write(self, act: Act, state: Any) -> str:
+    def write(self, act: Act, state: StateT) -> str:
         """See `TurnWriter`."""
         return f"{self.thought(act, state)} {self.action(act, state)}"
 
-    def action(self, act: Act, state: Any) -> str:
+    def action(self, act: Act, state: StateT) -> str:
         """See `TurnWriter`."""
         return "<FINISH>" if act.move is Move.FINISH else super().action(act, state)
 
 
-class MMDocAgent(_SeekerWriter, ScriptedAgent):
+class MMDocAgent(_SeekerWriter[AgentState], ScriptedAgent[MMDocConfig]):
     """Searches once, has the gold pages read and finishes; the answer agent writes the answer."""
 
     thoughts: ClassVar = {
@@ -79,7 +80,7 @@ class MMDocAgent(_SeekerWriter, ScriptedAgent):
         return json.dumps(entries, ensure_ascii=False)
 
 
-class MMDocScript(_SeekerWriter, Script):
+class MMDocScript(_SeekerWriter[ScriptContext], Script[MMDocConfig]):
     """Searches, has found or guessed pages read, and finishes."""
 
     thoughts: ClassVar = {

@@ -9,11 +9,12 @@ from docagent_rl.envs.effects import Candidates, Magnified, NoNewPage, PagesShow
 from docagent_rl.envs.script import Act, Move, Script, ScriptContext
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.envs.views import last_view
+from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
 
-class UniDocAgent(ScriptedAgent):
+class UniDocAgent(ScriptedAgent[UniDocConfig]):
     """Searches, selects, magnifies gold boxes, writes notes and answers."""
 
     title = "UniDoc-RL"
@@ -93,7 +94,7 @@ class UniDocAgent(ScriptedAgent):
         return (bool(state.missing) or not state.searches) and state.left > steps
 
 
-class UniDocScript(Script):
+class UniDocScript(Script[UniDocConfig]):
     """Selects after a search, then magnifies, searches again or answers with a note."""
 
     title = "UniDoc-RL"

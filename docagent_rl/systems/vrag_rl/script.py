@@ -8,11 +8,12 @@ from docagent_rl.envs.effects import Magnified, NoNewPage, PagesShown
 from docagent_rl.envs.script import Act, Move, Script, ScriptContext
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.envs.views import last_view
+from docagent_rl.systems.vrag_rl.config import VragConfig
 
 _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
 
-class VragAgent(ScriptedAgent):
+class VragAgent(ScriptedAgent[VragConfig]):
     """Searches for each gold page, zooms if its boxes are known, and answers."""
 
     title = "VRAG-RL"
@@ -57,7 +58,7 @@ class VragAgent(ScriptedAgent):
         return super().argument(act, state)
 
 
-class VragScript(Script):
+class VragScript(Script[VragConfig]):
     """Searches first, then zooms or searches again, then answers."""
 
     title = "VRAG-RL"
