@@ -20,9 +20,7 @@ from proof.unit import SEEDS, Unit, in_order
 app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 _PAGE = Path(__file__).parents[2] / "docs" / "proof.md"
 
-Results = Annotated[
-    Path, typer.Option(help="Folder with a JSON file for each result.")
-]
+Results = Annotated[Path, typer.Option(help="Folder with a JSON file for each result.")]
 
 
 @app.callback()
