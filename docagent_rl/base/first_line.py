@@ -8,10 +8,12 @@ prints the line later.
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from docagent_rl import __version__
@@ -25,6 +27,8 @@ _ASKS = frozenset({"--help", "-h", "--hydra-help", "--cfg", "-c", "--info", "-i"
 _FULL = "docagent.console=full"
 
 _printed_at: float | None = None
+_held_warnings: list[str] = []
+_restore: list[Callable[[], None]] = []
 
 
 def print_first_line(arguments: Sequence[str]) -> None:
@@ -35,7 +39,10 @@ def print_first_line(arguments: Sequence[str]) -> None:
     """
     global _printed_at
     recipe = recipe_of(arguments)
-    if recipe is None or _printed_at is not None or os.environ.get("RANK", "0") != "0":
+    if recipe is None or _printed_at is not None:
+        return
+    _hold_warnings()
+    if os.environ.get("RANK", "0") != "0":
         return
     _printed_at = time.monotonic()
     print(
@@ -65,6 +72,30 @@ def recipe_of(arguments: Sequence[str]) -> str | None:
 def printed_at() -> float | None:
     """Return when the line was printed, by `time.monotonic`; None: not in this process."""
     return _printed_at
+
+
+def _hold_warnings() -> None:
+    """Keep warnings of the imports, which are for the log, until there is one."""
+    original = warnings.showwarning
+
+    def hold(message, category, filename, lineno, file=None, line=None) -> None:
+        _held_warnings.append(warnings.formatwarning(message, category, filename, lineno, line))
+
+    def restore() -> None:
+        if warnings.showwarning is hold:
+            warnings.showwarning = original
+
+    warnings.showwarning = hold
+    _restore.append(restore)
+    atexit.register(release_warnings)  # of a run that ends before it has a log
+
+
+def release_warnings() -> None:
+    """Print the warnings of the imports on standard error, and those to come as Python does."""
+    while _restore:
+        _restore.pop()()
+    print("".join(_held_warnings), end="", file=sys.stderr, flush=True)
+    _held_warnings.clear()
 
 
 def trains() -> bool:

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from docagent_rl.base.first_line import printed_at
+from docagent_rl.base.first_line import printed_at, release_warnings
 from docagent_rl.base.text import counted, one_line, tell_listeners, visible
 from docagent_rl.console.capture import LOG, Capture
 from docagent_rl.console.numbers import (
@@ -312,6 +312,7 @@ def open_console(run_dir: Path, name: str) -> RunConsole:
     global _open, _captured
     _captured = True
     capture = Capture(run_dir / LOG, f"{name}, process {os.getpid()}")
+    release_warnings()
     _open = RunConsole(capture, run_dir)
     if (since := printed_at()) is not None:
         _open.begin("imports", since)
@@ -323,6 +324,7 @@ def capture_output(run_dir: Path) -> None:
     global _captured
     _captured = True
     capture = Capture(run_dir / LOG, f"process {os.getpid()}")
+    release_warnings()
 
     def show(message: str) -> None:
         print(message, file=capture.err, flush=True)

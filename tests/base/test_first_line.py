@@ -34,6 +34,7 @@ def test_a_line_is_for_trainers_with_a_recipe(arguments, recipe):
 
 def test_it_is_printed_once_and_by_the_first_rank(monkeypatch, capsys):
     monkeypatch.setattr(first_line, "_printed_at", None)
+    monkeypatch.setattr(first_line, "_hold_warnings", lambda: None)
     monkeypatch.setenv("RANK", "1")
     first_line.print_first_line([*PPO, "--config-name", "mine"])
     assert capsys.readouterr().out == ""
@@ -52,6 +53,26 @@ def test_the_installed_file_is_one_line_of_code_that_costs_nothing_elsewhere():
     code = f"{line}; print(sorted(name for name in sys.modules if name.startswith('docagent')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("released", ["", "release_warnings(); print('open', file=sys.stderr); "])
+def test_warnings_of_imports_wait_for_the_log(released):
+    """A run that ends before it has one shows them at its end."""
+    code = (
+        "import sys, warnings; from docagent_rl.base.first_line import *; "
+        "print_first_line(['p', '-m', 'verl.trainer.main_ppo', '-cn', 'mine']); "
+        "warnings.warn('no engine'); print('imported', file=sys.stderr); "
+        f"{released}warnings.warn('later'); print('end', file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = [
+        word
+        for word in done.stderr.split()
+        if word in ("engine", "imported", "open", "later", "end")
+    ]
+    late = ["imported", "end", "engine", "later"]
+    assert found == (["imported", "engine", "open", "later", "end"] if released else late)
 
 
 @pytest.mark.slow
