@@ -17,7 +17,8 @@ from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 
-GPUS = (1, 2, 4, 8)
+GPUS = (8,)
+"""Numbers of GPUs of one node for which an update's memory is written down."""
 HEAD = """\
 # Sizes of the papers' recipes, by `docagent-rl recipes budget`.
 # Written by `python -m tools.paper_pages`.
