@@ -48,6 +48,8 @@ def set_by_recipes() -> dict[str, set[str]]:
         text = file.read_text(encoding="utf-8")
         if text.startswith("# @package docagent") or file.parent.name == FOLDER:
             continue
+        if "papers" in file.parts:  # manifests, which are no configuration
+            continue
         for path in leaves(yaml.safe_load(text)):
             found.setdefault(path, set()).add(file.name)
     return found

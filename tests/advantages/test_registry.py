@@ -263,5 +263,7 @@ def test_only_the_type_of_the_option_is_read():
     assert option_type("mine", keywords, "decay") is float
     assert option_type("mine", wrapped(keywords), "decay") is float
     assert get_args(option_type("mine", positional, "decay"))[0] is float
-    with pytest.raises(UserError, match=r"type .* of option share cannot be eval .*TYPE_CHECKING"):
+    with pytest.raises(
+        UserError, match=r"type .* of option share cannot be evaluated .*TYPE_CHECKING"
+    ):
         option_type("mine", keywords, "share")

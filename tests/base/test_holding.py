@@ -61,7 +61,7 @@ def test_of_starts_at_one_moment_exactly_one_passes(starts, tmp_path):
         answers = tried(starts, tmp_path / str(number), time.monotonic() + 0.05)
         assert answers.count("passed") == 1
         holder = starts[answers.index("passed")]
-        who = f"run_dir: process {holder.pid} on {socket.gethostname()!r}, since 20"
+        who = f"run_dir: process {holder.pid} on {socket.gethostname()!r} (since 20"
         assert sum(answer.startswith(who) for answer in answers) == 3
 
 

@@ -82,7 +82,7 @@ def test_the_seal_knows_what_is_saved_and_what_is_retired(tmp_path):
         raise KeyboardInterrupt  # a kill in the midst of saving the step again
     audit = audit_run(run)
     assert [each.path for each in audit.damages] == [folder]
-    assert any(f"{folder / 'manifest.json'} was being written" in each for each in audit.unsealed)
+    assert any(f"{folder / 'manifest.json'} is not sealed" in each for each in audit.unsealed)
 
 
 def resumed(root, step, keep=2, **parts):

@@ -18,7 +18,7 @@ def test_recipes_are_listed_and_shown_with_their_notes():
     text = recipes()
     assert all(name in text for name in recipe_names())
     assert "ColPali" not in text
-    assert len(text.splitlines()) == len(recipe_names(kind=None)) + 6
+    assert len(text.splitlines()) == len(recipe_names(kind=None)) + 7
     assert "vrag_rl_qwen2_5_vl_3b        VRAG-RL, 3B, GRPO after SFT" in text
     text = recipes("show", RECIPE)
     # what the paper prints, and the recipe's value where that is another

@@ -61,7 +61,7 @@ def test_what_is_gone_there_goes_from_a_copy_that_follows(bucket, tmp_path):
 
 def test_a_copy_follows_no_single_file(bucket, tmp_path):
     mirror("memory://corpus", tmp_path)
-    with pytest.raises(UserError, match="one file"):
+    with pytest.raises(UserError, match="is a file"):
         mirror("memory://corpus/a.pdf", tmp_path, follow=True)
     assert len(files(tmp_path)) == 2
 

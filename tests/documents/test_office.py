@@ -111,10 +111,10 @@ def test_a_file_that_does_not_print_is_told_by_why(
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
-        ("a.docx", b"a text", "no .docx file"),
+        ("a.docx", b"a text", "not a .docx file"),
         ("a.xlsx", b"PK\x03\x04 cut", "truncated"),
         ("a.pptx", b"\xd0\xcf\x11\xe0", "password"),
-        ("a.doc", b"a text", "no .doc file"),
+        ("a.doc", b"a text", "not a .doc file"),
         ("a.doc", b"\xd0\xcf\x11\xe0", ""),
         ("a.rtf", b"{\\rtf1 }", ""),
     ],

@@ -108,7 +108,7 @@ def test_a_value_that_no_run_can_have_is_named_with_its_key(recipe, value):
 def test_one_trajectory_of_a_question_is_no_group(estimator):
     chosen = [f"algorithm.adv_estimator={estimator}", "docagent.advantage.options=null"]
     settled(VRAG, *chosen)
-    with pytest.raises(UserError, match=r"rollout\.n=2 or more"):
+    with pytest.raises(UserError, match=r"rollout\.n to 2 or more"):
         settled(VRAG, *chosen, "actor_rollout_ref.rollout.n=1")
 
 

@@ -95,7 +95,7 @@ def test_a_good_sample_has_no_problems(make_sample):
         ({"question": ""}, "'question'"),
         ({"question": "\u200b"}, "'question' consists only of spaces"),
         ({"question": "\x00"}, "'question' contains a NUL"),
-        ({"question": "who?" * 16_385}, "'question' has 65,540 characters; 65,536"),
+        ({"question": "who?" * 16_385}, "'question' has 65,540 characters"),
         ({"answers": ("yes", "\u2060")}, "'answers': an answer consists only of spaces"),
         ({"question_id": "\u200b"}, "'question_id'"),
         ({"doc_id": "/a/b"}, "'doc_id'"),

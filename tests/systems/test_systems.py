@@ -115,6 +115,7 @@ NAMED = {
     "commands/data_generate.py": "in the way of whose data questions are written",
     "lab/eval/scoring/protocols.py": "data sets",
     "lab/importers": "data sets",
+    "lab/papers": "whose paper is reproduced",
     "samples/selection.py": "whose paper takes which questions",
 }
 """Where the name of a system is also that of something else."""

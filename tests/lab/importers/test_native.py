@@ -39,7 +39,7 @@ def test_a_field_may_lie_in_objects_or_be_the_first_of_several():
     assert found.get("other|meta.other|uid") == "later"
     assert found.get("uid.deeper") is None
     assert (name_of("meta.uid|uid"), name_of("uid")) == ("uid", "uid")
-    with pytest.raises(Skip, match="no object"):
+    with pytest.raises(Skip, match="not an object"):
         NativeRow(Path("file.json"), 0, [1], "any").get("uid")
 
 

@@ -127,7 +127,8 @@ def test_excluded_questions_are_counted_by_their_unit(files, run):
 
 def reasons_in(error: UserError) -> list[int]:
     """The rows of each reason that the message gives."""
-    return [int(part.rpartition(": ")[2].rstrip(")")) for part in str(error).split("; ")]
+    reasons = str(error).partition("became a sample (")[2].partition("); change")[0]
+    return [int(part.rpartition(": ")[2]) for part in reasons.split("; ")]
 
 
 def test_nothing_left_names_the_commonest_reasons_first(files, run):

@@ -114,7 +114,7 @@ def test_a_damaged_line_is_left_out_and_counted(run, line, caplog):
     update_viewer_index(viewed)
     assert rows(viewed) == [(5,)]
     assert told(viewed, "SELECT sum(damaged) FROM files") == 1
-    assert "byte 0 " in caplog.text
+    assert "at byte 0:" in caplog.text
 
 
 def test_an_index_that_is_there_is_whole_whoever_makes_it(tmp_path):

@@ -41,7 +41,7 @@ def test_batches_are_halved_where_memory_is_short_and_stay_so():
     assert batches.run(range(9), lambda _: 0, memory) == [number**2 for number in range(9)]
     assert [len(batch) for batch in memory.batches] == [8, 4, 2, 2, 2, 2, 1]
     assert batches.size == 2
-    with pytest.raises(UserError, match=r"m: .*one page"):
+    with pytest.raises(UserError, match=r"m: .*a single page"):
         batches.run([1], lambda _: 0, Memory(0))
 
 

@@ -61,7 +61,7 @@ def test_a_device_finds_the_same_maxima():
     products = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 9)).astype(np.float32))
     lengths = np.array([0, 3, 0, 1, 5, 0])
     assert torch.equal(
-        bank_module._maxima(products, lengths), bank_module._maxima_there(products, lengths)
+        bank_module._maxima(products, lengths), bank_module._maxima_on_gpu(products, lengths)
     )
 
 

@@ -76,8 +76,8 @@ def test_the_style_of_a_function(function, variables, reward_kwargs, style):
             {},
             "REWARD_TYPE = 'single' .* 'batch' or 'sequential'",
         ),
-        (dict.get, {}, {}, "a list of dictionaries|cannot be read"),
-        (iter, {}, {}, "cannot be read"),
+        (dict.get, {}, {}, "a list of dictionaries|cannot be inspected"),
+        (iter, {}, {}, "cannot be inspected"),
     ],
 )
 def test_what_takes_the_arguments_of_neither_is_refused(

@@ -40,8 +40,8 @@ def test_systems_with_several_rows(recipe):
     ("values", "message"),
     [
         ([f"{ROLLOUT}.log_prob_use_dynamic_bsz=false"], f"{ACTOR}.use_dynamic_bsz=true"),
-        ([f"{ROLLOUT}.tensor_model_parallel_size=8"], "28 heads"),
-        ([f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=8"], "28 heads"),
+        ([f"{ROLLOUT}.tensor_model_parallel_size=8"], "28 attention heads"),
+        ([f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=8"], "28 attention heads"),
     ],
 )
 def test_what_verl_would_say_minutes_later(recipe, values, message):

@@ -42,7 +42,7 @@ def test_trackers(recipe, tmp_path, monkeypatch):
     (problem,) = found(["tracking"], installed=True)
     assert "use wandb" in problem
     (problem,) = found(["zzz"], installed=False)
-    assert "it has wandb" in problem
+    assert "use one of wandb" in problem
 
 
 def test_unknown_keys_are_named_with_the_nearest_known_one():

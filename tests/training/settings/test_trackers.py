@@ -40,7 +40,7 @@ def problems(*loggers, **variables):
 
 def test_without_a_key_what_to_do_is_said(home):
     for name, remedy in {
-        "wandb": "WANDB_MODE=offline, or leave wandb out",
+        "wandb": "WANDB_MODE=offline, or remove wandb",
         "swanlab": "SWANLAB_API_KEY",
         "clearml": "clearml-init",
         "vemlp_wandb": "set VOLC_ACCESS_KEY_ID, VOLC_SECRET_ACCESS_KEY, MLP_TRACKING_REGION, or",

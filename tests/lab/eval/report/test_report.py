@@ -179,7 +179,7 @@ def rows_of(runs, title, **settings):
 
 def test_two_judges_of_two_runs_are_told():
     _, notes = rows_of([run(), run("b", by="judge-2")], "b against a", paired=True)
-    assert "a by judge-1 and b by judge-2" in notes
+    assert "a was judged by judge-1, b by judge-2" in notes
 
 
 def test_a_run_that_is_not_whole_says_so():
