@@ -239,7 +239,8 @@ class RemoteModel:
             async with self.meter.request(self.model, endpoint.price, sent, most) as charge:
                 try:
                     body = await self._body(sendable, sampling)
-                except TimeoutError:  # the server may still be at work, and it may cost money
+                except (TimeoutError, asyncio.CancelledError):
+                    # the server may still be at work, and it may cost money
                     charge(unreported)
                     raise
                 usage = reported_usage(body) or unreported

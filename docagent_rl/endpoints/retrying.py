@@ -16,6 +16,7 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -192,11 +193,19 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {visible(lines[0][:300])}" if lines else type(error).__name__
 
 
+@dataclass(slots=True)
+class _SharedCall(Generic[T]):
+    """A call in flight, and the number of callers that wait for its answer."""
+
+    task: asyncio.Future[T]
+    waiting: int = 0
+
+
 class AnswerCache(Generic[T]):
     """A cache of a service's answers, for several event loops; equal calls in flight share one.
 
-    Failures are shared but not cached. A `capacity` of 0 caches no answer; None does not share any,
-    either.
+    Failures are shared but not cached. A call is cancelled when all who wait for its answer are. A
+    `capacity` of 0 caches no answer; None does not share any, either.
     """
 
     def __init__(self, capacity: int | None) -> None:
@@ -204,7 +213,7 @@ class AnswerCache(Generic[T]):
         self._known: cachetools.LRUCache[Hashable, T] = cachetools.LRUCache(capacity or 1)
         self._lock = threading.Lock()
         self._coming: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[T]]
+            asyncio.AbstractEventLoop, dict[Hashable, _SharedCall[T]]
         ] = WeakKeyDictionary()
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
@@ -215,19 +224,26 @@ class AnswerCache(Generic[T]):
             if question in self._known:
                 return self._known[question], True
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
-        task = coming.get(question)
-        shared = True
-        if task is None:
-            task = asyncio.ensure_future(ask())
-            shared = False
-            coming[question] = task
+        known_call = coming.get(question)
+        call = known_call or _SharedCall(asyncio.ensure_future(ask()))
+        if known_call is None:
+            coming[question] = call
 
             def settle(done: asyncio.Future[T]) -> None:
-                coming.pop(question, None)
+                if coming.get(question) is call:
+                    del coming[question]
                 if self._capacity and not done.cancelled() and done.exception() is None:
                     with self._lock:
                         self._known[question] = done.result()
 
-            task.add_done_callback(settle)
-        # shielded, so that a caller that is cancelled does not cancel the others' call
-        return await asyncio.shield(task), shared
+            call.task.add_done_callback(settle)
+        call.waiting += 1
+        try:
+            # shielded, so that a caller that is cancelled does not cancel the others' call
+            return await asyncio.shield(call.task), known_call is not None
+        finally:
+            call.waiting -= 1
+            if not call.waiting and not call.task.done():
+                # nobody would use the answer; a later caller makes a call of its own
+                del coming[question]
+                call.task.cancel()

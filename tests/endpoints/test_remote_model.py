@@ -215,6 +215,42 @@ async def test_equal_requests_in_flight_are_sent_once(server):
     assert (account.requests, account.cached) == (1, 4)
 
 
+async def cancelled(*calls: asyncio.Task) -> None:
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def begun(server, *calls) -> list[asyncio.Task]:
+    """Calls, of which the server has the request."""
+    tasks = [asyncio.create_task(call) for call in calls]
+    async with asyncio.timeout(30):
+        while not server.requests:
+            await asyncio.sleep(0.01)
+    return tasks
+
+
+async def test_a_call_ends_when_all_who_wait_for_it_are_cancelled(ready):
+    ready.script = [0.3, "ready"]
+    asked = model(ready)
+    calls = await begun(ready, *(asked.ask(HELLO) for _ in range(3)))
+    await cancelled(*calls)
+    await asyncio.sleep(0.5)
+    assert len(ready.requests) == 1
+    assert asked.meter.spent.tokens > 0  # of the prompt, which was sent
+    assert (await asked.ask(HELLO)).text == "ready"
+
+
+async def test_a_call_goes_on_for_those_who_still_wait(ready):
+    ready.slow_s = 0.3
+    asked = model(ready)
+    first, second = await begun(ready, asked.ask(HELLO), asked.ask(HELLO))
+    await cancelled(first)
+    third = asyncio.create_task(asked.ask(HELLO))
+    assert [(await call).text for call in (second, third)] == ["ready", "ready"]
+    assert len(ready.requests) == 1
+
+
 async def test_other_sampling_and_another_server_are_another_reply(server, tmp_path):
     """Another server may have other weights under the same name."""
     asked = model(server, tmp_path)

@@ -5,6 +5,7 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.retrying import (
     LONGEST_ASKED_WAIT_S,
+    AnswerCache,
     ConcurrencyLimit,
     call_service,
     describe_error,
@@ -156,6 +157,30 @@ def test_waits():
         "Sun, 09 Sep 2001 01:46:47 GMT": None,
     }
     assert {text: retry_after_s({"retry-after": text}) for text in asked} == asked
+
+
+def test_who_asks_while_a_call_is_being_cancelled_makes_another():
+    made = 0
+
+    async def call():
+        nonlocal made
+        made += 1
+        number = made
+        try:
+            await asyncio.sleep(5)
+        finally:
+            await asyncio.sleep(1)  # as it takes to close a connection
+        return number
+
+    async def run():
+        cache = AnswerCache(0)
+        first = asyncio.create_task(cache.get("question", call))
+        await asyncio.sleep(1)
+        first.cancel()
+        await asyncio.sleep(0.5)
+        return await cache.get("question", call)
+
+    assert virtual_clock.run(run()) == (2, False)
 
 
 def test_jobs_at_work_come_to_their_end_and_no_other_begins():

@@ -114,6 +114,18 @@ async def test_a_service_is_asked_no_sooner_than_it_says(chat):
     assert second - first >= 0.3
 
 
+async def test_a_call_that_is_cancelled_is_not_sent_again(chat):
+    chat.script = [0.2]  # then an error, after which a call would be repeated
+    call = asyncio.create_task(client(chat.url).ask(HELLO))
+    async with asyncio.timeout(30):
+        while not chat.requests:
+            await asyncio.sleep(0.01)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await asyncio.sleep(0.5)
+    assert len(chat.requests) == 1
+
+
 async def test_a_reply_that_never_ends_is_given_up():
     async def drip(reader, writer):
         writer.write(
