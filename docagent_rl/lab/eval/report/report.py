@@ -34,7 +34,7 @@ from docagent_rl.lab.eval.report.runs import (
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
-from docagent_rl.lab.eval.scoring.scored import Measure, Unit
+from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit
 
 PAGE = "report.md"
 DATA = "report.json"
@@ -276,23 +276,33 @@ def _paired(
     runs: Sequence[ScoredRun], reports: Sequence[RunReport], dataset: str, settings: ReportSettings
 ) -> tuple[Comparison, TextTable]:
     """Compare two runs on a benchmark by its headline and by all other numbers that both have."""
-    sides = [[each for each in run.trajectories if each.dataset == dataset] for run in runs]
-    headline, *others = answer_measures(dataset, [each for side in sides for each in side])
-    known = [
-        {n for each in side for n, value in each.values.items() if value is not None}
-        for side in sides
-    ]
-    both = [
-        each for each in (*others, *NAVIGATION, *USE) if all(each.value in names for names in known)
-    ]
-    every = [report.benchmarks[dataset] for report in reports if dataset in report.benchmarks]
-    ruled = {number.measure.name for each in every for number in each.answers if number.ruled}
-    ours, theirs = ([each for each in side if each.scored] for side in sides)
-    draws = settings.draws
-    seed = settings.seed
-    found = compare(ours, theirs, [headline, *both], ruled, draws=draws, seed=seed)
-    judges = [", ".join(authors(headline, side)) for side in sides]
+    ours, theirs = ([each for each in run.trajectories if each.dataset == dataset] for run in runs)
+    headline, *others = answer_measures(dataset, [*ours, *theirs])
+    in_both = _known_values(ours) & _known_values(theirs)
+    shared = [measure for measure in (*others, *NAVIGATION, *USE) if measure.value in in_both]
+    ruled: set[str] = set()
+    for report in reports:
+        if dataset in report.benchmarks:
+            numbers = report.benchmarks[dataset].answers
+            ruled |= {number.measure.name for number in numbers if number.ruled}
+    found = compare(
+        [each for each in ours if each.scored],
+        [each for each in theirs if each.scored],
+        [headline, *shared],
+        ruled,
+        draws=settings.draws,
+        seed=settings.seed,
+    )
+    judges = [", ".join(authors(headline, side)) for side in (ours, theirs)]
     return found, paired_table(found, runs[0].name, runs[1].name, protocol_of(dataset).name, judges)
+
+
+def _known_values(trajectories: Iterable[ScoredTrajectory]) -> set[str]:
+    """Return the names of the values that are known of at least one trajectory."""
+    names: set[str] = set()
+    for each in trajectories:
+        names |= {name for name, value in each.values.items() if value is not None}
+    return names
 
 
 def _data(value: Any) -> Any:
