@@ -6,6 +6,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -116,35 +117,41 @@ def search_metrics(
     - `novelty`: the share of queries that differ in their words from all earlier ones.
     - `refused`, `cached`, `retries`: counts.
     """
-    names = dict.fromkeys(note.retriever for notes in turns.values() for note in notes)
+    by_retriever: dict[str, dict[int, list[SearchNote]]] = {}
+    for turn, notes in turns.items():
+        for note in notes:
+            by_retriever.setdefault(note.retriever, {}).setdefault(turn, []).append(note)
     found: dict[str, float] = {}
-    for name in names:
-        own = {
-            turn: [note for note in notes if note.retriever == name]
-            for turn, notes in turns.items()
-        }
-        notes = [note for each in own.values() for note in each]
-        words = [frozenset(tokens) for tokens in map(Tokenizer(), (note.query for note in notes))]
-        numbers: dict[str, float | None] = {
-            "searches": float(len(notes)),
-            "recall": mean_known([note.recall(gold, note.top_k) for note in notes]),
-            **{
-                f"recall@{cut}": mean_known([note.recall(gold, cut) for note in notes])
-                for cut in CUTS
-            },
-            "mrr": mean_known([note.reciprocal_rank(gold) for note in notes]),
-            "empty": fmean(not note.hits for note in notes),
-            "refused": float(sum(note.refused is not None for note in notes)),
-            "cached": float(sum(note.tries == 0 for note in notes)),
-            "retries": float(sum(max(0, note.tries - 1) for note in notes)),
-            "novelty": len(set(words)) / len(words),
-        }
-        for turn, each in own.items():
-            numbers[f"turn_recall/{turn}"] = mean_known(
-                [note.recall(gold, note.top_k) for note in each]
-            )
-        found |= {f"{name}/{key}": value for key, value in measured(numbers).items()}
+    for name, own in by_retriever.items():
+        numbers = measured(_retriever_metrics(own, gold))
+        found |= {f"{name}/{key}": value for key, value in numbers.items()}
     return found
+
+
+def _retriever_metrics(
+    turns: Mapping[int, Sequence[SearchNote]], gold: Collection[PageRef]
+) -> dict[str, float | None]:
+    """Return the metrics of the searches of one retriever; see `search_metrics`."""
+    notes = list(chain.from_iterable(turns.values()))
+    numbers: dict[str, float | None] = {
+        "searches": float(len(notes)),
+        "recall": mean_known([note.recall(gold, note.top_k) for note in notes]),
+    }
+    for cut in CUTS:
+        numbers[f"recall@{cut}"] = mean_known([note.recall(gold, cut) for note in notes])
+    tokenizer = Tokenizer()
+    different_queries = {frozenset(tokenizer(note.query)) for note in notes}
+    numbers |= {
+        "mrr": mean_known([note.reciprocal_rank(gold) for note in notes]),
+        "empty": fmean(not note.hits for note in notes),
+        "refused": float(sum(note.refused is not None for note in notes)),
+        "cached": float(sum(note.tries == 0 for note in notes)),
+        "retries": float(sum(max(0, note.tries - 1) for note in notes)),
+        "novelty": len(different_queries) / len(notes),
+    }
+    for turn, own in turns.items():
+        numbers[f"turn_recall/{turn}"] = mean_known([note.recall(gold, note.top_k) for note in own])
+    return numbers
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
