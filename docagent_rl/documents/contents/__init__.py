@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.documents.contents.captions import Caption, captions
-from docagent_rl.documents.contents.labels import LineLabel, longest_sequence, read_label
+from docagent_rl.documents.contents.labels import LineLabel, Number, longest_sequence, read_label
 from docagent_rl.documents.contents.pages import Pages, body_lines
 from docagent_rl.documents.contents.printed import HeadingBlock, has_leaders, printed_contents
 from docagent_rl.documents.references import OutlineEntry
@@ -143,12 +143,11 @@ def _listed(rows: Iterable[str], omitted: int, kind: str) -> str:
 
 
 def _body(texts: Mapping[int, str]) -> dict[int, list[str]]:
-    return body_lines(
-        {
-            page: [line for raw in text.splitlines() if (line := " ".join(raw.split()))]
-            for page, text in sorted(texts.items())
-        }
-    )
+    lines = {}
+    for page, text in sorted(texts.items()):
+        single_spaced = (" ".join(line.split()) for line in text.splitlines())
+        lines[page] = [line for line in single_spaced if line]
+    return body_lines(lines)
 
 
 def _sources(
@@ -224,35 +223,52 @@ def _numbered(pages: Pages, listed: Sequence[HeadingBlock]) -> list[HeadingBlock
     is none, nothing is returned if the lines begin late in the document (steps of a list) or are
     crowded on few pages (an outline without page numbers).
     """
-    lines = [(page, index, line) for page, body in pages.items() for index, line in enumerate(body)]
-    last = max(
-        (at for at, (_, _, line) in enumerate(lines) if _REFERENCES.fullmatch(line)),
-        default=len(lines),
-    )
-    found = [
-        (HeadingBlock(page, index, index, line), label.number)
-        for at, (page, index, line) in enumerate(lines)
-        if (label := _heading_label(line)) and (at <= last or label.named)
-    ]
+    found = _labelled(pages)
     chosen = [found[position] for position in longest_sequence([number for _, number in found])]
     if listed:
-        places = {
-            (block.page, index) for block in listed for index in range(block.first, block.last + 1)
-        }
-        known = {label.number for block in listed if (label := read_label(block.text))}
-        return [
-            block
-            for block, number in chosen
-            if number[:-1] in known
-            and number not in known
-            and (block.page, block.first) not in places
-        ]
+        return _subsections(chosen, listed)
     blocks = [block for block, _ in chosen]
     if all(_is_at_foot(block, pages) for block in blocks):
         return []
     if list(pages).index(blocks[0].page) > _LATEST_START * len(pages):
         return []
     return [] if len({block.page for block in blocks}) < _SPREAD * len(blocks) else blocks
+
+
+def _labelled(pages: Pages) -> list[tuple[HeadingBlock, Number]]:
+    """Return the lines that begin with a section number, with that number.
+
+    Behind the heading of the references, only lines such as "Appendix A" count.
+    """
+    lines = []
+    for page, body in pages.items():
+        lines += [HeadingBlock(page, index, index, line) for index, line in enumerate(body)]
+    references = [at for at, line in enumerate(lines) if _REFERENCES.fullmatch(line.text)]
+    last = references[-1] if references else len(lines)
+    found = []
+    for at, line in enumerate(lines):
+        label = _heading_label(line.text)
+        if label is not None and (at <= last or label.named):
+            found.append((line, label.number))
+    return found
+
+
+def _subsections(
+    numbered: Iterable[tuple[HeadingBlock, Number]], listed: Iterable[HeadingBlock]
+) -> list[HeadingBlock]:
+    """Return the numbered lines that are subsections of listed headings, and not listed."""
+    places: set[tuple[int, int]] = set()
+    known: set[Number] = set()
+    for block in listed:
+        places |= {(block.page, index) for index in range(block.first, block.last + 1)}
+        label = read_label(block.text)
+        if label is not None:
+            known.add(label.number)
+    return [
+        block
+        for block, number in numbered
+        if number[:-1] in known and number not in known and (block.page, block.first) not in places
+    ]
 
 
 def _is_at_foot(block: HeadingBlock, pages: Pages) -> bool:
