@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 _LONGEST = 300
@@ -70,29 +70,53 @@ def captions(pages: Mapping[int, Sequence[str]], *, max_caption: int) -> tuple[C
     if most captions of that kind have one. Lines that end in dot leaders are left out, too, since
     they belong to a printed list.
     """
-    found = [
-        (page, line, form, index > 0 and _breaks_off(lines[index - 1]))
-        for page, lines in pages.items()
-        for index, line in enumerate(lines)
-        if (form := _form(line))
-    ]
+    found = _candidates(pages)
+    usually_marked = _usually_marked(each.form for each in found)
+    certain = {(each.form.kind, each.form.number) for each in found if not each.inside}
+    kept = []
+    for each in found:
+        form = each.form
+        if not form.marked and form.kind in usually_marked:
+            continue
+        # a caption may follow an unfinished line, but only if no better line has its number
+        if each.inside and (not form.marked or (form.kind, form.number) in certain):
+            continue
+        kept.append(Caption(each.line[:max_caption].rstrip(), each.page))
+    return tuple(dict.fromkeys(kept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A line with the form of a caption."""
+
+    page: int
+    line: str
+    form: _Form
+    inside: bool
+    """True if the line before it breaks off, so that it may be in the middle of a sentence."""
+
+
+def _candidates(pages: Mapping[int, Sequence[str]]) -> list[_Candidate]:
+    found = []
+    for page, lines in pages.items():
+        for index, line in enumerate(lines):
+            form = _form(line)
+            if form is not None:
+                inside = index > 0 and _breaks_off(lines[index - 1])
+                found.append(_Candidate(page, line, form, inside))
+    return found
+
+
+def _usually_marked(forms: Iterable[_Form]) -> set[str]:
+    """Return the kinds of captions that mostly have a mark after their number."""
     marks: dict[str, Counter[bool]] = defaultdict(Counter)
-    for _, _, form, _ in found:
+    for form in forms:
         marks[form.kind][form.marked] += 1
-    usually_marked = {
+    return {
         kind
         for kind, count in marks.items()
         if count[True] >= max(_FEWEST_MARKED, _MARKED_SHARE * count.total())
     }
-    certain = {(form.kind, form.number) for _, _, form, inside in found if not inside}
-    kept = (
-        Caption(line[:max_caption].rstrip(), page)
-        for page, line, form, inside in found
-        if (form.marked or form.kind not in usually_marked)
-        # a caption may follow an unfinished line, but only if no better line has its number
-        and not (inside and (not form.marked or (form.kind, form.number) in certain))
-    )
-    return tuple(dict.fromkeys(kept))
 
 
 def _form(line: str) -> _Form | None:
