@@ -248,17 +248,12 @@ class UniDocReward(Section):
         none of them has gold boxes, else 0. It is also 0 if a search returned a gold page but was
         not followed by a selection; otherwise a selection after any other search would compensate.
         """
-        best = [
-            max(
-                (
-                    iou(box, other)
-                    for other in wanted.get(page if item.drawn_on is None else item.drawn_on, ())
-                ),
-                default=0.0,
-            )
-            for page, item in zip(chosen, rounds, strict=True)
-            for box in item.boxes
-        ]
+        best = []
+        for page, item in zip(chosen, rounds, strict=True):
+            drawn_on = page if item.drawn_on is None else item.drawn_on
+            gold_boxes = wanted.get(drawn_on, ())
+            for box in item.boxes:
+                best.append(max((iou(box, other) for other in gold_boxes), default=0.0))
         if best:
             return sum(best) / len(best)
         missed = (item for page, item in zip(chosen, rounds, strict=True) if page is None)
