@@ -55,7 +55,13 @@ def _sum(weights: Mapping[str, float]) -> str:
     """Return the terms of non-zero weight as text: `0.2 search + outcome - 0.5 repetition`."""
     text = ""
     for name, weight in weights.items():
-        if weight:
-            sign = ("-" if weight < 0 else "") if not text else " - " if weight < 0 else " + "
-            text += f"{sign}{'' if abs(weight) == 1 else f'{abs(weight):g} '}{name}"
+        if not weight:
+            continue
+        if text:
+            text += " - " if weight < 0 else " + "
+        elif weight < 0:
+            text = "-"
+        if abs(weight) != 1:
+            text += f"{abs(weight):g} "
+        text += name
     return text or "0"
