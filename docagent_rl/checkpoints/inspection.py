@@ -155,13 +155,12 @@ def is_shard(name: str) -> bool:
 
 def world_sizes(names: Iterable[str], part: str) -> set[int]:
     """Return the world sizes for which a part is complete; empty if it is not saved as shards."""
-    groups = shards(names)
-    sizes = {size for found, _, size in groups if found == part}
-    return {
-        n
-        for n in sizes
-        if all(len(r) == n for (p, _, s), r in groups.items() if (p, s) == (part, n))
-    }
+    whole: set[int] = set()
+    lacking: set[int] = set()
+    for (shard_part, _, size), ranks in shards(names).items():
+        if shard_part == part:
+            (whole if len(ranks) == size else lacking).add(size)
+    return whole - lacking
 
 
 def missing_parts(names: Iterable[str], parts: Iterable[str] = (ACTOR,)) -> list[str]:
