@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -118,14 +119,18 @@ def prefix_embeddings(trajectories: Sequence[TrajectoryDigest], embed: Embed) ->
         (s, k + 1, d), where k is the largest number of turns; zeros for n = 0, and a trajectory's
         last vector from its last turn on.
     """
-    turns = ([turn.text for turn in trajectory.turns] for trajectory in trajectories)
-    texts = [[joined_texts(own[:count]) for count in range(1, len(own) + 1)] for own in turns]
-    vectors = embed([text for each in texts for text in each])
-    longest = max(map(len, texts))
+    prefixes: list[list[str]] = []
+    for trajectory in trajectories:
+        texts = [turn.text for turn in trajectory.turns]
+        prefixes.append([joined_texts(texts[:count]) for count in range(1, len(texts) + 1)])
+    vectors = embed(list(chain.from_iterable(prefixes)))
+    lengths = [len(own) for own in prefixes]
+    longest = max(lengths)
     table = torch.zeros(len(trajectories), longest + 1, vectors.shape[1], dtype=vectors.dtype)
-    for number, own in enumerate(vectors.split([len(each) for each in texts])):
-        for turn in range(1, longest + 1 if len(own) else 0):
-            table[number, turn] = own[min(turn, len(own)) - 1]
+    for number, own in enumerate(vectors.split(lengths)):
+        if len(own):
+            table[number, 1 : len(own) + 1] = own
+            table[number, len(own) + 1 :] = own[-1]
     return table
 
 
