@@ -259,8 +259,11 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
     known = [each for each in found if each.stage is not None]
     if not known:
         return {}
-    numbers = {stage.value: [each.reached(stage) for each in known] for stage in STAGES[1:]}
-    numbers |= {branch.value: [each.branch is branch for each in known] for branch in Branch}
+    numbers: dict[str, list[bool | None]] = {}
+    for stage in STAGES[1:]:
+        numbers[stage.value] = [each.reached(stage) for each in known]
+    for branch in Branch:
+        numbers[branch.value] = [each.branch is branch for each in known]
     numbers["guessed"] = [each.guessed for each in known]
     numbers["unjudged"] = [None if each.outcome is None else each.unjudged for each in known]
     return {
