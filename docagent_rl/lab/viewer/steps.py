@@ -35,17 +35,18 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
         for key, value in _read(path).items():
             split = "val" if key.startswith(_VALIDATED) else own
             found[split].setdefault(step, {})[key] = value
-    names = {split: sorted(set().union(*steps.values())) for split, steps in found.items()}
-    series = {
-        split: {
-            "steps": sorted(steps),
-            "values": {
-                key: [number(steps[n].get(key)) for n in sorted(steps)] for key in names[split]
-            },
-        }
-        for split, steps in found.items()
-    }
-    return {"names": sorted({*names["train"], *names["val"]}), **series}
+    series = {split: _series(steps) for split, steps in found.items()}
+    names = {*series["train"]["values"], *series["val"]["values"]}
+    return {"names": sorted(names), **series}
+
+
+def _series(steps: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
+    """Return the numbers of a split: its steps, and a number or `None` per name and step."""
+    ordered = sorted(steps)
+    values = {}
+    for name in sorted(set().union(*steps.values())):
+        values[name] = [number(steps[step].get(name)) for step in ordered]
+    return {"steps": ordered, "values": values}
 
 
 def _read(path: Path) -> Mapping[str, float]:
