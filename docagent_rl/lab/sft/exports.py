@@ -22,7 +22,7 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.base import ImagePart, Observation, Role
+from docagent_rl.envs.base import ImagePart, Observation, Part, Role
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft import TrajectoryFormat
 from docagent_rl.lab.sft.ledgers import observation_of
@@ -144,17 +144,16 @@ def conversations(trajectory: Trajectory) -> list[list[Turn]] | DropReason:
 
 def _messages(observation: Observation) -> list[Turn]:
     return [
-        Turn(
-            Role(message.role).value,
-            tuple(
-                part.image
-                if isinstance(part, ImagePart)
-                else _SPELLING.sub(f"<{INVISIBLE}", part.text)
-                for part in message.parts
-            ),
-        )
+        Turn(Role(message.role).value, tuple(map(_exported, message.parts)))
         for message in observation.messages
     ]
+
+
+def _exported(part: Part) -> Picture | str:
+    """Return the picture of a part, or its text without spellings of special tokens."""
+    if isinstance(part, ImagePart):
+        return part.image
+    return _SPELLING.sub(f"<{INVISIBLE}", part.text)
 
 
 def _joined(turns: Sequence[Turn]) -> list[Turn]:
