@@ -47,12 +47,13 @@ def unread(root: Path, read: Collection[Path], patterns: Iterable[str]) -> list[
 
     They are those next to files that were read, and those that match a pattern of the importer.
     """
-    folders = {path.parent for path in read}
-    near = {path for folder in folders for path in folder.iterdir()}
-    found = {
-        path for together in patterns for pattern in together.split() for path in root.glob(pattern)
-    }
-    left = (near | found) - set(read)
+    left: set[Path] = set()
+    for folder in {path.parent for path in read}:
+        left.update(folder.iterdir())
+    # a pattern may consist of several, separated by spaces
+    for pattern in " ".join(patterns).split():
+        left.update(root.glob(pattern))
+    left -= set(read)
     return sorted(
         path.relative_to(root).as_posix()
         for path in left
