@@ -70,15 +70,14 @@ class GenerationFunnel:
             padding=(0, 0, 0, 1),
         )
         table.add_column("", no_wrap=True)
-        for heading in (
-            *(_HEADINGS.get(kind, kind.value.replace("_", " ")) for kind in kinds),
-            "all",
-        ):
+        headings = [_HEADINGS.get(kind, kind.value.replace("_", " ")) for kind in kinds]
+        for heading in (*headings, "all"):
             table.add_column(heading, justify="right")
         for name, row in self.rows():
             whole = name in _WHOLE
+            sign = "" if whole else "-"
             counts = [*(row[kind] for kind in kinds), row.total()]
-            cells = [f"{'' if whole else '-'}{count}" if count else "." for count in counts]
+            cells = [f"{sign}{count}" if count else "." for count in counts]
             table.add_row(name, *cells, style="bold" if whole else "")
         return table
 
