@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,15 +201,19 @@ def _blocks(pieces: list[Piece], depth: int) -> list[list[Piece]]:
     if len(pieces) < 2 * _FEWEST or depth > _DEEPEST:
         return [pieces]
     sides = _parted(pieces, 0, _NARROWEST)
-    if sides and all(
-        len(side) >= _FEWEST and statistics.median(len(piece.text) for piece in side) >= _PROSE
-        for side in sides
-    ):
-        return [block for side in sides for block in _blocks(side, depth + 1)]
+    if sides and all(map(_is_prose, sides)):
+        return list(chain.from_iterable(_blocks(side, depth + 1) for side in sides))
     found = [_blocks(part, depth + 1) for part in _parted(pieces, 1, 0.0)]
     if any(len(blocks) > 1 for blocks in found):
-        return [block for blocks in found for block in blocks]
+        return list(chain.from_iterable(found))
     return [pieces]
+
+
+def _is_prose(pieces: Sequence[Piece]) -> bool:
+    """Return whether pieces may be a column of text: enough of them, and mostly long ones."""
+    return (
+        len(pieces) >= _FEWEST and statistics.median(len(piece.text) for piece in pieces) >= _PROSE
+    )
 
 
 def _parted(pieces: Sequence[Piece], axis: int, least: float) -> list[list[Piece]]:
