@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
 from rich.table import Column, Table
@@ -142,7 +142,7 @@ def _printed(paper: Printed, here: Any) -> str:
     return text if here == paper.value else f"{text}; here {'null' if here is None else here}"
 
 
-def _show_reward(config: Any, console: Console) -> None:
+def _show_reward(config: DictConfig, console: Console) -> None:
     """Print the reward formula of a composed recipe, and what can be earned without an answer."""
     reward = reward_of(config)
     if reward is None:

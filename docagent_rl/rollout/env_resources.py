@@ -5,6 +5,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import BaseModel
+
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents.shown import ShownRasters, shown_folder
@@ -48,7 +50,7 @@ class EnvResources:
         searched = config.open_store(_shown(config))
         store = open_shown_store(config, searched)
         self.system = get_system(config.system)
-        self.env_config: Any = self.system.parse_config(config.env)
+        self.env_config: BaseModel = self.system.parse_config(config.env)
         self.prompt = self.system.load_prompt(self.env_config, config.prompt)
         self.reward_function = load_reward_function(config.reward_function)
         retriever, *text_retriever = open_retrievers(config, searched, running=running)

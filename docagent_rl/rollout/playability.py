@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import BaseModel
+
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
@@ -30,7 +32,7 @@ class Playability:
     """
 
     system: System
-    config: Any
+    config: BaseModel
     services: EnvServices
     prompt: PromptTemplate | None = None
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
@@ -132,7 +133,7 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     return parsed
 
 
-def _environment(agent: Agent, system: System, config: Any) -> dict[str, Any]:
+def _environment(agent: Agent, system: System, config: BaseModel) -> dict[str, Any]:
     """Return the settings of a baseline's environment that follow from the recipe's."""
     found: dict[str, Any] = {}
     scope = getattr(getattr(config, "search", None), "scope", SearchScope.DOCUMENT)

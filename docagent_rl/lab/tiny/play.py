@@ -8,6 +8,8 @@ from functools import cached_property, lru_cache
 from itertools import cycle
 from typing import Any
 
+from pydantic import BaseModel
+
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.envs.base import DocEnv
@@ -38,7 +40,7 @@ class PlayStage:
     """The environments in which scripts play `samples`, whose documents are in the store."""
 
     system: System
-    config: Any
+    config: BaseModel
     services: EnvServices
     samples: Sequence[Sample]
 
