@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,13 +59,13 @@ def _docagent(python: Path, *words: str) -> str:
     return _run([str(python), "-m", "docagent_rl.cli", *words], {})
 
 
-def _bash(python: Path, command: str, environment: dict) -> None:
+def _bash(python: Path, command: str, environment: Mapping[str, str]) -> None:
     scripts = sysconfig.get_path("scripts")
     places = os.pathsep.join([str(python.parent), scripts, os.environ["PATH"]])
     _run(["bash", "-c", f"set -e; {command}"], {**environment, "PATH": places})
 
 
-def _run(command: list[str], environment: dict) -> str:
+def _run(command: list[str], environment: Mapping[str, str]) -> str:
     variables = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "RAY_ADDRESS": "local"}
     done = subprocess.run(
         command,
