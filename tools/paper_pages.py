@@ -34,6 +34,11 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs" / "papers"
 GPUS = 8
 _NO_ROW = "not a row of the paper"
+_RESUMES = """
+Stages that are done are skipped, and one whose command or input has changed runs again; after a kill or a failure the
+same command goes on. Where a licence has to be accepted or a file lies elsewhere, the chain stops and says what to do.
+`--stage NAME` runs one stage. Logs and markers are in `$W/.stages`.
+"""
 _KINDS = {
     ProvenanceSource.DEPARTS: "departs",
     ProvenanceSource.RELEASE: "silent, as released",
@@ -127,7 +132,7 @@ def _commands(manifest: PaperManifest) -> str:
     )
     others = ", ".join(f"`--recipe {model.recipe}`" for model in manifest.models[1:])
     more = f"\nOther models of the paper: {others}.\n" if others else ""
-    return "```bash\n" + "\n".join(lines) + "\n```\n" + more
+    return "```bash\n" + "\n".join(lines) + "\n```\n" + _RESUMES + more
 
 
 def _setting(manifest: PaperManifest, model: PaperModel, beginning: Beginning) -> Setting:

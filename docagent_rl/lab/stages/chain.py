@@ -16,7 +16,7 @@ from docagent_rl.lab.stages.marker import (
     state,
     write_marker,
 )
-from docagent_rl.lab.stages.processes import Services, run_command
+from docagent_rl.lab.stages.processes import Services, ending_by_sigterm, run_command
 from docagent_rl.lab.stages.stage import ChainStage, Service
 
 _INTERRUPTED = 130
@@ -58,7 +58,7 @@ class Chain:
         stages = self.chosen(names)
         folder = self.workspace / FOLDER
         services = Services(self.services, folder)
-        with holding(folder, f"workspace {self.workspace}"):
+        with holding(folder, f"workspace {self.workspace}"), ending_by_sigterm():
             try:
                 for number, stage in enumerate(stages, start=1):
                     self._run(stage, f"[{number}/{len(stages)}] {stage.name}", services)

@@ -58,6 +58,20 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextmanager
+def ending_by_sigterm() -> Generator[None]:
+    """Have SIGTERM end the process as an exception does, so that services are ended too."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def _handing_on(process: subprocess.Popen[bytes]) -> Generator[None]:
     def hand_on(number: int, _: object) -> None:
         _signal_children(process.pid, number)
