@@ -51,7 +51,10 @@ def test_what_verls_keys_name_is_read_and_not_called(file):
             r"mine\.py, line 1\).*'bonus'",
         ),
         ([f"{KEY}.path=pkg://users.nowhere"], r"path=pkg://users\.nowhere cannot be imported"),
-        (["custom_reward_function.path={}/mine.py"], rf"old place of this section in verl: set {KEY}\.path"),
+        (
+            ["custom_reward_function.path={}/mine.py"],
+            rf"old place of this section in verl: set {KEY}\.path",
+        ),
         (["docagent.reward_function.weight=0.5"], r"weight has no effect without a function"),
         ([f"{KEY}.name=mine"], r"name has no effect without a function"),
         (
