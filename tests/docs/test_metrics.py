@@ -20,7 +20,7 @@ SOURCES = (
     *(f"systems/{name}.py" for name in ("vrag_rl/env", "unidoc_rl/env")),
     *(f"systems/{name}/state.py" for name in ("alden", "doc_v_star", "mm_doc_r1")),
 )
-MAKERS = frozenset({"metrics", "common_metrics", "search_metrics", "_per_action", "gauges"})
+MAKERS = frozenset({"metrics", "common_metrics", "_retriever_metrics", "_per_action", "gauges"})
 
 
 def expanded(name: str) -> list[str]:

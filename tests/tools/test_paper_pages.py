@@ -16,7 +16,7 @@ def test_the_page_of_a_paper_is_fresh(system):
 @pytest.mark.parametrize("system", paper_systems())
 def test_a_page_has_every_part(system):
     page = (DOCS / f"{system}.md").read_text(encoding="utf-8")
-    for part in ("Commands", "Data", "What can be compared", "Ablations", "Literally"):
+    for part in ("Commands", "Data", "What can be compared", "Ablations", "Literal settings"):
         assert f"\n## {part}\n" in page
     for kind in ("printed", "departs", "silent"):
         assert f"| {kind}" in page
