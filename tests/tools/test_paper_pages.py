@@ -20,7 +20,7 @@ def test_a_page_has_every_part(system):
         assert f"\n## {part}\n" in page
     for kind in ("printed", "departs", "silent"):
         assert f"| {kind}" in page
-    assert "None" not in page.partition("## What is here")[0]
+    assert "None" not in page.partition("## Settings here")[0]
 
 
 @pytest.mark.slow
