@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from docagent_rl import __version__
 
@@ -78,14 +79,23 @@ def _hold_warnings() -> None:
     """Keep warnings of the imports, which are for the log, until there is one."""
     original = warnings.showwarning
 
-    def hold(message, category, filename, lineno, file=None, line=None) -> None:
+    def hold(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        del file  # Python's own parameter: nobody prints these to a file
         _held_warnings.append(warnings.formatwarning(message, category, filename, lineno, line))
 
     def restore() -> None:
         if warnings.showwarning is hold:
             warnings.showwarning = original
 
-    warnings.showwarning = hold
+    # a hook that the documentation of `warnings` lets programs replace
+    warnings.showwarning = hold  # ty: ignore[invalid-assignment]
     _restore.append(restore)
     atexit.register(release_warnings)  # of a run that ends before it has a log
 
