@@ -47,14 +47,14 @@ def print_first_line(arguments: Sequence[str]) -> None:
         return
     _printed_at = time.monotonic()
     print(
-        f"docagent-rl {__version__}: {recipe}; verl, torch and Ray are being imported",
+        f"docagent-rl {__version__}: {recipe}; importing verl, torch and Ray",
         flush=True,
     )
 
 
 def recipe_of(arguments: Sequence[str]) -> str | None:
-    """Return the recipe that a Python process trains with; None where it does something else, or
-    is to print everything.
+    """Return the recipe that a Python process trains with; `None` if it does something else, or
+    prints everything.
     """
     modules = {f"{_PACKAGE}{name}" for name in TRAINERS}
     place = next((n for n, word in enumerate(arguments) if word in modules), None)
@@ -71,12 +71,12 @@ def recipe_of(arguments: Sequence[str]) -> str | None:
 
 
 def printed_at() -> float | None:
-    """Return when the line was printed, by `time.monotonic`; None: not in this process."""
+    """Return the `time.monotonic` of the line; `None` if this process did not print it."""
     return _printed_at
 
 
 def _hold_warnings() -> None:
-    """Keep warnings of the imports, which are for the log, until there is one."""
+    """Keep the warnings of imports, which belong in the log, until the log exists."""
     original = warnings.showwarning
 
     def hold(
@@ -97,11 +97,11 @@ def _hold_warnings() -> None:
     # a hook that the documentation of `warnings` lets programs replace
     warnings.showwarning = hold  # ty: ignore[invalid-assignment]
     _restore.append(restore)
-    atexit.register(release_warnings)  # of a run that ends before it has a log
+    atexit.register(release_warnings)  # for a run that ends before it has a log
 
 
 def release_warnings() -> None:
-    """Print the warnings of the imports on standard error, and those to come as Python does."""
+    """Print the kept warnings on standard error; print later ones as Python does."""
     while _restore:
         _restore.pop()()
     print("".join(_held_warnings), end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The output of a process in a file, by its file descriptors: that of libraries in C as well."""
+"""The output of a process in a file; it works on file descriptors, so C libraries are included."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Capture:
-    """Standard output and standard error of this process, in a file from now on.
+    """Redirects standard output and standard error of this process to a file.
 
-    Whatever a killed process has printed is in the file, since nothing stands between. A file that
-    is there is appended to: that of a run which goes on.
+    The process writes to the file directly, so nothing is lost if it is killed. An existing file,
+    that of a resumed run, is appended to.
 
     Args:
-        path: the file; its folder is made.
-        heading: a line that says which start the following is of.
+        path: the file; its folder is created.
+        heading: a line that identifies this start of the run.
     """
 
     def __init__(self, path: Path, heading: str) -> None:
@@ -36,9 +36,9 @@ class Capture:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         self.out = _copy(1, sys.stdout)
-        """Where standard output went before."""
+        """The original standard output."""
         self.err = _copy(2, sys.stderr)
-        """Where standard error went before."""
+        """The original standard error."""
         moment = time.strftime("%Y-%m-%d %H:%M:%S")
         os.write(log, f"=== {moment} {heading}\n".encode(errors="backslashreplace"))
         os.dup2(log, 1)
@@ -46,11 +46,11 @@ class Capture:
         os.close(log)
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                # in the order in which it came, also where the process is killed
+                # keep the order of the two streams, even if the process is killed
                 stream.reconfigure(line_buffering=True, errors="backslashreplace")
 
     def tail(self, lines: int) -> list[str]:
-        """Return the last lines of the file that are not empty, as one would see them."""
+        """Return the last non-empty lines of the file as a terminal would show them."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         try:
@@ -59,7 +59,7 @@ class Capture:
                 text = file.read().decode("utf-8", "replace")
         except OSError:
             return []
-        # of a bar that was drawn again and again in its line, the last picture
+        # a progress bar redraws its line: only its last state counts
         seen = [_COLOURS.sub("", line).rpartition("\r")[2].rstrip() for line in text.split("\n")]
         return [visible(line[:_WIDTH]) for line in seen if line][-lines:]
 

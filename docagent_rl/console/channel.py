@@ -1,7 +1,7 @@
-"""Reports of the trainer, on their way to the driver's console through Ray's key-value store.
+"""The channel from the trainer to the driver's console, through Ray's key-value store.
 
-The trainer is an actor, on this machine or on another of a cluster. What it prints reaches the
-driver through Ray's log monitor, late, beside all else, and not at all with `log_to_driver=False`.
+The trainer is an actor, on this machine or another node. Its printed output reaches the driver
+through Ray's log monitor: late, mixed with other output, and not at all with `log_to_driver=False`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 Report = Mapping[str, Any]
 
 CONSOLE_VARIABLE = "DOCAGENT_CONSOLE"
-"""Environment variable of a run's processes, which names the reports of this start; without it
-nobody reads them.
+"""Environment variable of a run's processes that identifies the reports of this start; if it is not
+set, no console reads them.
 """
 _NAMESPACE = "docagent"
 _POLL_S = 0.3
@@ -35,7 +35,7 @@ def _key(start: str, number: int) -> str:
 
 
 class ReportSender:
-    """The trainer's end: sends reports in order, and does nothing in a run that shows none."""
+    """The trainer's end: sends reports in order, or does nothing if no console reads them."""
 
     def __init__(self) -> None:
         self._start = os.environ.get(CONSOLE_VARIABLE)
@@ -44,11 +44,11 @@ class ReportSender:
 
     @property
     def listened_to(self) -> bool:
-        """True if a driver shows what is sent."""
+        """True if a driver shows the reports."""
         return bool(self._start)
 
     def send(self, report: Report) -> None:
-        """Send a report; one that cannot be sent is dropped, since no run ends for its console."""
+        """Send a report; drop it if that fails, since the console must not end a run."""
         if not self._start or not internal_kv._internal_kv_initialized():
             return
         value = json.dumps(report, default=float).encode()
@@ -62,22 +62,22 @@ class ReportSender:
 
 
 class ReportReceiver:
-    """The driver's end: hands every report of a start to a function, in a thread of its own."""
+    """The driver's end: passes every report of a start to a function, in a thread of its own."""
 
     def __init__(self, start: str, handle: Callable[[Report], object]) -> None:
         self._start = start
         self._handle = handle
         self._received = 0
         self._ended = threading.Event()
-        # a question to a Ray that is gone never returns
+        # a query to a Ray that has ended never returns
         self._thread = threading.Thread(target=self._run, name="docagent-console", daemon=True)
 
     def begin(self) -> None:
-        """Begin to ask; Ray may start later."""
+        """Start polling; Ray may start later."""
         self._thread.start()
 
     def end(self) -> None:
-        """Hand on what has come, and end."""
+        """Pass on the remaining reports, and stop."""
         self._ended.set()
         self._thread.join(timeout=_LAST_S)
 
@@ -92,7 +92,7 @@ class ReportReceiver:
             self._handle(json.loads(value))
 
     def _next(self) -> bytes | None:
-        # RuntimeError: of a Ray that ends between the two questions
+        # RuntimeError: Ray ended between the two queries
         with suppress(RayError, RuntimeError):
             if not internal_kv._internal_kv_initialized():
                 return None

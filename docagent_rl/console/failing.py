@@ -8,9 +8,9 @@ _LONGEST = 300
 
 
 def reason(error: BaseException) -> str:
-    """Return what an error says, without the tracebacks that Ray puts into the errors of tasks."""
+    """Return the message of an error, without the tracebacks that Ray adds to errors of tasks."""
     first: object = error
-    # an error in a worker is the cause of that in the trainer, which is the cause of ours
+    # a worker's error is the cause of the trainer's, which is the cause of ours
     while isinstance(cause := getattr(first, "cause", None), BaseException):
         first = cause
     lines = [line.strip() for line in clean(str(first)).splitlines() if line.strip()]

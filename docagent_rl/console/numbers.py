@@ -1,4 +1,4 @@
-"""The line of a step and the table of a validation, of verl's numbers and ours."""
+"""The line of a step and the table of a validation, from verl's numbers and ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Numbers = Mapping[str, float]
 _REWARD = ("docagent/reward/total", "critic/score/mean")
 _RIGHT = "docagent/outcome/accuracy_of_judged"
 _KL = ("actor/kl_generated", "actor/kl_loss", "actor/reward_kl_penalty", "actor/ppo_kl")
-"""The divergence from the reference in the loss, in the reward, else that from the last policy."""
+"""The divergence from the reference in loss or reward; otherwise from the last policy."""
 _APART = "rollout_corr/kl"
 _TOKENS = "perf/total_num_tokens"
 _TURNS = ("docagent/turns", "num_turns/mean")
@@ -25,23 +25,23 @@ _LOSS = "val/loss"
 
 
 def is_validation(numbers: Numbers) -> bool:
-    """Return whether there are numbers of a validation among these."""
+    """Return whether these include the numbers of a validation."""
     return any(name.startswith((_CORE, _VALIDATION)) or name == _LOSS for name in numbers)
 
 
 def is_step(numbers: Numbers) -> bool:
-    """Return whether these are, or include, the numbers of a step that was trained."""
+    """Return whether these include the numbers of a training step."""
     return "training/global_step" in numbers or "train/loss" in numbers
 
 
 def step_line(step: int, total: int | None, numbers: Numbers, left_s: float | None = None) -> str:
-    """Return the line of a step: what matters of its numbers, as far as they are there.
+    """Return the line of a step: its main numbers, as far as they are available.
 
     Args:
         step: its number.
-        total: steps of the whole run; None: not known.
+        total: the number of steps of the run; `None` if it is unknown.
         numbers: all numbers of the step, by verl's and our names.
-        left_s: seconds that the rest of the run may take; None: not known, or nothing is left.
+        left_s: estimated seconds until the run ends; `None` if unknown, or after the last step.
     """
     parts = [f"step {step}" if total is None else f"step {step}/{total}"]
     parts += _of_fine_tuning(numbers) if "train/loss" in numbers else _of_trajectories(numbers)
@@ -88,8 +88,8 @@ def _speed(numbers: Numbers) -> Iterator[str]:
 
 
 def weakest_stage(numbers: Numbers, prefix: str = "docagent/funnel/") -> str | None:
-    """Return the stage of the evidence at which most trajectories are lost, in words; None where
-    the evidence is not known, or none is lost.
+    """Describe the stage of the evidence funnel at which most trajectories are lost; `None` if
+    the evidence is unknown, or no trajectory is lost.
     """
     shares = [(Stage.ALL.value, 1.0)] + [
         (stage.value, share)
@@ -113,11 +113,11 @@ _TABLE = (
     ("turns", "turns", ".1f"),
     ("masked", "masked_trajectories", ".0f"),
 )
-"""Rows of a validation's table: name, our number, format."""
+"""Rows of a validation's table: label, name of our number, format."""
 
 
 def validation_rows(numbers: Numbers) -> Iterator[tuple[str, float, str]]:
-    """Yield the rows of a validation's table: the name, the number and its format."""
+    """Yield the rows of a validation's table: label, number and format."""
     if (loss := _finite(numbers, _LOSS)) is not None:
         yield "loss", loss, ".4f"
     for name in sorted(numbers):
@@ -131,7 +131,7 @@ def validation_rows(numbers: Numbers) -> Iterator[tuple[str, float, str]]:
 def validation_comparison(
     step: int, numbers: Numbers, before: tuple[int, Numbers] | None = None
 ) -> Table:
-    """Return a table of a validation's main numbers beside those of the one before, by its step."""
+    """Return a table of a validation's main numbers next to those of the previous one."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     table.add_column(f"  validation at step {step}")
     table.add_column("now", justify="right")
@@ -149,7 +149,7 @@ def validation_comparison(
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people: `40 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    """Return a duration in a readable form: `40 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{seconds:.0f} s"
@@ -168,7 +168,7 @@ def _first(numbers: Numbers, names: Sequence[str]) -> float | None:
 
 def _finite(numbers: Numbers, name: str) -> float | None:
     value = numbers.get(name)
-    return None if value is None or math.isnan(value) else value
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _small(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The opening of a console by the first process of a run."""
+"""Opens the console in the first process of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = "docagent_rl"
 
 
 class _Warnings(logging.Handler):
-    """A listener to our warnings, which are shown beside being in the log."""
+    """A handler that shows our warnings, in addition to the log."""
 
     def __init__(self, console: RunConsole) -> None:
         super().__init__(logging.WARNING)
@@ -34,16 +34,15 @@ def begin_console(
     *,
     first: bool = True,
 ) -> None:
-    """Open the console of a run whose driver this process is, and say what the run is.
+    """Open the console of the run that this process drives, and print facts about the run.
 
-    Nothing happens with `docagent.console=full`, nor in a program that is none of verl's trainers,
-    whose output is its own.
+    It does nothing with `docagent.console=full`, and in programs other than verl's trainers.
 
     Args:
-        config: composed, with a folder of the run that may be written to.
-        facts: yields lines about the run, each with its name.
-        expectation: a line on what the run can be expected to show.
-        first: whether this is the first of a run's processes; the others show their errors alone.
+        config: the composed configuration; the run's folder must be writable.
+        facts: yields facts about the run, each with a label.
+        expectation: a line on what to expect of the run.
+        first: true for the first of a run's processes; the others only show their errors.
     """
     kind = OmegaConf.select(config, "docagent.console", default=ConsoleKind.SHORT.value)
     if kind != ConsoleKind.SHORT.value or not trains():

@@ -1,4 +1,4 @@
-"""Facts about what a run is to do, by its composed configuration, and commands for afterwards."""
+"""Facts about a run from its composed configuration, and the commands to type afterwards."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from docagent_rl.base.text import counted
 Fact = tuple[str, str]
 
 _EVAL_KEYS = ("+profile", "docagent.workspace", "docagent.system")
-"""Overrides of a run without which its evaluation would be of something else."""
+"""Overrides of a run that its evaluation needs, too."""
 
 
 def rl_facts(config: DictConfig) -> Iterator[Fact]:
-    """Yield what a run with reinforcement learning trains, on what, and where it writes."""
+    """Yield facts about a reinforcement learning run: model, data, steps, devices, services."""
     trainer = config.trainer
     rollout = config.actor_rollout_ref.rollout
     mode = trainer.v1.trainer_mode
@@ -44,7 +44,7 @@ def rl_facts(config: DictConfig) -> Iterator[Fact]:
 
 
 def sft_facts(config: DictConfig) -> Iterator[Fact]:
-    """Yield the same of a run of supervised fine-tuning, by one of torchrun's processes."""
+    """Yield facts about a supervised fine-tuning run, in one of torchrun's processes."""
     trainer = config.trainer
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     yield "run", f"fine-tuning for {config.docagent.system}"
@@ -62,15 +62,18 @@ def sft_facts(config: DictConfig) -> Iterator[Fact]:
 
 
 def expectation(config: DictConfig) -> str | None:
-    """Return what is to be expected of the rewards of the CPU profile; None for other runs."""
+    """Return what to expect of the reward under the CPU profile; `None` for other runs."""
     if config.docagent.profile is None:
         return None
     steps = config.trainer.total_training_steps
-    return f"  A demo of every part with a tiny model: its reward need not rise in {steps} steps."
+    return (
+        "  This demo runs every part with a tiny model; do not expect its reward to rise in "
+        f"{steps} steps."
+    )
 
 
 def sft_commands(config: DictConfig) -> list[str]:
-    """Return what to type after fine-tuning: an RL run that starts from its weights."""
+    """Return the command to type after fine-tuning: an RL run that starts from its weights."""
     weights = f"{config.trainer.default_local_dir}/global_step_N/huggingface"
     given = [word for word in config.hydra.overrides.task if word.startswith("+profile")]
     words = ["python", "-m", "verl.trainer.main_ppo", "--config-name", "RECIPE", *given]
@@ -78,7 +81,7 @@ def sft_commands(config: DictConfig) -> list[str]:
 
 
 def next_commands(config: DictConfig, run_dir: Path) -> list[str]:
-    """Return what to type after a run: look at it, evaluate it, report it."""
+    """Return the commands to type after a run: view it, evaluate it, and report on it."""
     evaluated = run_dir.with_name(f"{run_dir.name}_eval")
     checkpoints = config.trainer.default_local_dir
     data = _files(config.data.val_files).split(", ")[0]
@@ -92,7 +95,7 @@ def next_commands(config: DictConfig, run_dir: Path) -> list[str]:
 
 
 def _command() -> str:
-    """Return how to call our command line: by its name where that is found, else by its path."""
+    """Return the name of our command line program, or its path if it is not on `PATH`."""
     if shutil.which("docagent-rl"):
         return "docagent-rl"
     return os.path.relpath(Path(sys.executable).with_name("docagent-rl"))

@@ -33,22 +33,23 @@ if TYPE_CHECKING:
     from docagent_rl.console.channel import Report
 
 SLOW_S = 20.0
-"""Seconds after which what goes on is named in a line of its own where there is no terminal."""
+"""Seconds after which a slow activity gets a line of its own if the output is not a terminal."""
 TAIL = 12
-"""Lines of the log that are shown before the error of a run that failed."""
+"""Number of lines of the log that are shown before the error of a failed run."""
 _RECENT = 20
-"""Steps whose mean time tells how long the rest takes."""
+"""Number of recent steps from whose mean time the rest is estimated."""
 _LONGEST = 240
 _WIDTH = 120
 
 
 class RunConsole:
-    """The lines of a run, on a terminal with one that says what goes on; safe to be shared by
-    threads.
+    """The lines that a run prints; on a terminal, the last line shows the current activity.
+
+    Threads can share it.
 
     Args:
-        capture: everything that others print.
-        run_dir: where a run that goes on has the numbers of earlier validations.
+        capture: receives everything that other code prints.
+        run_dir: folder of the run; a resumed run has the numbers of earlier validations there.
     """
 
     def __init__(self, capture: Capture, run_dir: Path) -> None:
@@ -65,11 +66,11 @@ class RunConsole:
         self._named = False
         self._total: int | None = None
         self._steps: list[tuple[int, float]] = []
-        """Steps that were reported, with the time; the first is that from which the run went on."""
+        """Reported steps with their times; the first is the step that the run started from."""
         self._rewards: list[tuple[int, float]] = []
         self._validation: tuple[int, Numbers] | None = None
         self._spoken = False
-        """Whether an error of ours has been shown."""
+        """True once one of our errors has been shown."""
         self._ended = threading.Event()
         tell_listeners.append(self._tell)
         atexit.register(self._leave)
@@ -77,7 +78,7 @@ class RunConsole:
 
     @property
     def log(self) -> Path:
-        """The file of everything that others print."""
+        """The file that receives everything that other code prints."""
         return self._capture.path
 
     def line(self, text: str) -> None:
@@ -85,17 +86,17 @@ class RunConsole:
         self._print(Text(visible(text)))
 
     def fact(self, name: str, text: str) -> None:
-        """Print a line about the run, with its name."""
+        """Print a line about the run, with a label."""
         self.line(f"  {name:<10}{text}")
 
     def warn(self, text: str) -> None:
-        """Print a warning in one line; the log has all of it."""
+        """Print the first line of a warning; the log contains all of it."""
         first = one_line(text.strip().partition("\n")[0])
         self.line(f"  warning: {first if len(first) <= _LONGEST else f'{first[:_LONGEST]}…'}")
 
     def begin(self, stage: str, since: float | None = None) -> None:
-        """Begin a stage of the start, `since` some time before if that is given; the stage before
-        ends, and is printed with its seconds.
+        """Begin a stage of the start-up, now or at `since`; end the previous one, and print how
+        long it took.
         """
         with self._lock:
             self.end_stage()
@@ -104,7 +105,7 @@ class RunConsole:
         self.look("")
 
     def end_stage(self) -> None:
-        """End the stage that goes on, if there is one."""
+        """End the current stage, if there is one."""
         with self._lock:
             if self._stage is not None:
                 took = time.monotonic() - self._stage_began
@@ -113,7 +114,7 @@ class RunConsole:
             self._show("")
 
     def look(self, what: str) -> None:
-        """Name what is looked at now: on a terminal at once, else once it takes long."""
+        """Name the current activity: on a terminal at once, otherwise only if it takes long."""
         with self._lock:
             self._looking = what
             self._looking_since = time.monotonic()
@@ -121,7 +122,7 @@ class RunConsole:
             self._show(self._going_on())
 
     def handle(self, report: Report) -> None:
-        """Show a report of the trainer: a stage, what goes on, a warning, numbers."""
+        """Show a report of the trainer: a stage, an activity, a warning, or numbers."""
         kind = report["kind"]
         if kind == "stage":
             self.begin(report["name"])
@@ -137,20 +138,20 @@ class RunConsole:
             self.numbers(int(report["step"]), report["numbers"])
 
     def plan(self, total: int | None) -> None:
-        """Note the steps of the whole run, where they are known before it is ready."""
+        """Set the number of steps of the run if it is known before training begins."""
         self._total = total
 
     def ready(self, step: int, total: int | None) -> None:
-        """Begin to train: `step` steps of `total` are done."""
+        """Begin training after `step` of `total` steps."""
         with self._lock:
             self.end_stage()
             self.plan(total)
             self._steps = [(step, time.monotonic())]
             if step > 0:
-                self.line(f"  the run goes on from step {step}")
+                self.line(f"  resumed from step {step}")
 
     def numbers(self, step: int, numbers: Numbers) -> None:
-        """Show the numbers of a step, of a validation, or of both."""
+        """Show the numbers of a step, of a validation, or of both together."""
         with self._lock:
             self.end_stage()
             if is_step(numbers):
@@ -164,7 +165,7 @@ class RunConsole:
                 self._validation = step, numbers
 
     def finish(self, commands: Sequence[str]) -> None:
-        """End: what was done, and what to type next."""
+        """Print a summary of the run and the commands to type next."""
         with self._lock:
             self.end_stage()
             done = self._steps[-1][0] - self._steps[0][0] if self._steps else 0
@@ -177,25 +178,25 @@ class RunConsole:
         self.close()
 
     def show_tail(self) -> None:
-        """Print the end of the log, before the error of a run that failed."""
+        """Print the end of the log, before the error of a failed run."""
         lines = self._capture.tail(TAIL)
         with self._lock:
             self._stop_live()
             self._stage = None
             if lines:
-                self.line(f"the log ends with ({self.log}):")
+                self.line(f"last lines of {self.log}:")
             for each in lines:
                 self.line(f"  | {each}")
 
     def close(self) -> None:
-        """Show nothing further; messages of ours go on to be shown."""
+        """Stop showing activities; our own messages are still shown."""
         self._ended.set()
         with self._lock:
             self._stop_live()
             self._spoken = True
 
     def _restart_clock(self) -> None:
-        """Have the first step begin now: a validation before it is no part of it."""
+        """Let the first step begin now, without the validation before it."""
         with self._lock:
             if len(self._steps) == 1:
                 self._steps[0] = self._steps[0][0], time.monotonic()
@@ -207,7 +208,7 @@ class RunConsole:
         return f"; reward {before:.3f} at step {first}, {after:.3f} at step {last}"
 
     def _left(self, step: int) -> float | None:
-        if not self._steps:  # of a trainer that does not say when it is ready
+        if not self._steps:  # a trainer that does not report when it is ready
             self._steps.append((step - 1, self._looking_since))
         self._steps.append((step, time.monotonic()))
         (first, began), (last, now) = self._steps[-_RECENT - 1 :][0], self._steps[-1]
@@ -216,12 +217,12 @@ class RunConsole:
         return (now - began) / (last - first) * (self._total - step)
 
     def _print(self, what: RenderableType) -> None:
-        # of a terminal or a pipe that is gone, for which no run ends
+        # a terminal or pipe that was closed must not end the run
         with self._lock, suppress(OSError):
             self._out.print(what, soft_wrap=True)
 
     def _tell(self, message: str) -> None:
-        """Show a message of ours (`base.text.tell`) where standard error went before."""
+        """Show one of our messages (`base.text.tell`) on the original standard error."""
         with self._lock:
             self._stop_live()
             self._spoken = True
@@ -232,7 +233,7 @@ class RunConsole:
         return ": ".join(filter(None, (self._stage, self._looking)))
 
     def _show(self, text: str) -> None:
-        """On a terminal, show what goes on in the last line."""
+        """On a terminal, show the current activity in the last line."""
         if not self._out.is_terminal or self._ended.is_set():
             return
         if not text:
@@ -242,7 +243,7 @@ class RunConsole:
         if self._live is not None:
             self._live.update(spinner)
             return
-        # what others print is for the log, and not for the terminal above this line
+        # otherwise rich would print the output of other code here instead of in the log
         self._live = Live(
             spinner,
             console=self._out,
@@ -270,15 +271,15 @@ class RunConsole:
                     self.line(f"  … {text}")
 
     def _leave(self) -> None:
-        """Say that the process ends, if nothing of ours has said so."""
+        """Say that the process ends early, unless one of our messages has said so."""
         with self._lock:
             self._stop_live()
             if not self._spoken:
-                self.line(f"ended before it was done; the log is {self.log}")
+                self.line(f"the run ended early; its log is {self.log}")
 
 
 def earlier_validation(run_dir: Path, step: int) -> tuple[int, Numbers] | None:
-    """Return the last validation before a step whose numbers are in a run's folder, by its step."""
+    """Return step and numbers of the last validation before `step` that a run's folder contains."""
     steps = [
         int(number)
         for path in run_dir.glob("metrics/val-*.json")
@@ -320,7 +321,7 @@ def open_console(run_dir: Path, name: str) -> RunConsole:
 
 
 def capture_output(run_dir: Path) -> None:
-    """Send the output of a further process of a run to its log; messages of ours are shown."""
+    """Send the output of another process of a run to its log; our own messages are still shown."""
     global _captured
     _captured = True
     capture = Capture(run_dir / LOG, f"process {os.getpid()}")
@@ -338,11 +339,11 @@ def output_is_captured() -> bool:
 
 
 def run_console() -> RunConsole | None:
-    """Return the console of the run that this process drives; None where it has none."""
+    """Return the console of the run that this process drives; `None` if there is none."""
     return _open
 
 
 def looking_at(what: str) -> None:
-    """Name what is looked at now, in a process that has a console."""
+    """Name the current activity if this process has a console."""
     if _open is not None:
         _open.look(what)

@@ -82,7 +82,7 @@ console.close()
     assert checks.split()[0] == "checks"
     assert float(checks.split()[1]) >= 2.5
     assert ray.startswith("  Ray ")
-    assert again == "  the run goes on from step 4"
+    assert again == "  resumed from step 4"
 
 
 def test_reports_of_the_trainer_are_shown(tmp_path):
@@ -118,14 +118,12 @@ def test_a_failure_is_the_last_line_with_the_logs_end_before_it(tmp_path):
     assert "docagent-rl: it broke" in log
     *_, last = done.stdout.splitlines()
     assert last == "  | the cause"
-    assert f"the log ends with ({tmp_path / LOG}):" in done.stdout
+    assert f"last lines of {tmp_path / LOG}:" in done.stdout
 
 
 def test_an_end_that_nobody_speaks_of_names_the_log(tmp_path):
     done, log = run(tmp_path, "raise KeyboardInterrupt")
-    assert done.stdout.splitlines()[-1] == (
-        f"ended before it was done; the log is {tmp_path / LOG}"
-    )
+    assert done.stdout.splitlines()[-1] == (f"the run ended early; its log is {tmp_path / LOG}")
     assert "KeyboardInterrupt" in log
     assert "Traceback" not in done.stdout + done.stderr
 

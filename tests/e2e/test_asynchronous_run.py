@@ -26,7 +26,7 @@ def test_it_goes_on_from_its_checkpoint(run):
     assert "Training from scratch" in first
     assert "Resuming from" in second
     assert "TransferQueue" in second
-    assert "the run goes on from step " in run.said
+    assert "resumed from step " in run.said
     assert (run.run_dir / "checkpoints" / f"global_step_{STEPS}").is_dir()
 
 
