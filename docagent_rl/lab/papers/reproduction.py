@@ -14,14 +14,18 @@ from docagent_rl.lab.stages.stage import ChainStage, Service
 _STANDS_IN = "; without, the rule judge stands in"
 
 
-def reproduction(setting: Setting, go_on: str) -> Chain:
-    """Return the stages of a setting with the services that they ask; `go_on` runs them again.
+def reproduction(setting: Setting, resume_command: str) -> Chain:
+    """Return the stages of a setting with the services that they need.
+
+    `resume_command` is the command that runs them again.
 
     Raises:
         UserError: the paper has no weights to begin with, or no literal variant.
     """
     _check(setting)
-    return Chain(list(_stages(setting)), setting.workspace, go_on, list(_services(setting)))
+    return Chain(
+        list(_stages(setting)), setting.workspace, resume_command, list(_services(setting))
+    )
 
 
 def _check(setting: Setting) -> None:

@@ -1,4 +1,4 @@
-"""A chain of stages, run one after the other: what is done is skipped, what fails ends it."""
+"""A chain of stages: finished ones are skipped, and the first failure ends the chain."""
 
 import difflib
 import time
@@ -29,13 +29,13 @@ class Chain:
 
     stages: Sequence[ChainStage]
     workspace: Path
-    """The folder that all of them work in; markers and logs lie in it."""
-    go_on: str
-    """The command that runs the chain again."""
+    """The folder that all of them work in; it also contains markers and logs."""
+    resume_command: str
+    """The command that resumes the chain."""
     services: Sequence[Service] = ()
 
     def chosen(self, names: Sequence[str]) -> list[ChainStage]:
-        """Return the stages of these names, in the chain's order; all where none is named.
+        """Return the stages with these names in the chain's order; all if no name is given.
 
         Raises:
             UserError: there is no such stage; the nearest one is named.
@@ -49,11 +49,11 @@ class Chain:
         return [stage for stage in self.stages if not names or stage.name in names]
 
     def run(self, names: Sequence[str] = ()) -> None:
-        """Run the stages of these names that are not done, by default all.
+        """Run the unfinished stages among these, by default all of them.
 
         Raises:
-            UserError: a stage failed, waits for a person, or lacks an input; or another process
-                works in the workspace.
+            UserError: a stage failed, has to be done by hand, or lacks an input; or another
+                process is working in the workspace.
         """
         stages = self.chosen(names)
         folder = self.workspace / FOLDER
@@ -73,19 +73,19 @@ class Chain:
         if stage.command is None:
             waited = ", ".join(str(path) for path in stage.outputs if not path.exists())
             raise UserError(
-                f"stage {stage.name} is yours to do: {stage.by_hand}\n  It is done when there is "
-                f"{waited}. Then go on with\n  {self.go_on}"
+                f"stage {stage.name} has to be done by hand: {stage.by_hand}\n  It is done when "
+                f"{waited} exists. Then run\n  {self.resume_command}"
             )
         if lost := [str(path) for path in stage.inputs if not path.exists()]:
             raise UserError(
-                f"stage {stage.name} reads {', '.join(lost)}, which is not there; the stages "
-                f"before it make it:\n  {self.go_on}"
+                f"stage {stage.name} reads {', '.join(lost)}, which does not exist; earlier "
+                f"stages create it:\n  {self.resume_command}"
             )
         print(f"{head}: {stage.title} ({found})\n$ {stage.command}", flush=True)
         self._warn_of_leftovers(stage, found)
         began = time.monotonic()
         inputs = input_digests(stage)
-        services.have(stage.services)
+        services.ensure(stage.services)
         try:
             status = run_command(stage.command, stage.environment, log_file(stage, self.workspace))
         except KeyboardInterrupt:
@@ -99,17 +99,17 @@ class Chain:
         print(f"{head}: done in {seconds:,.0f} s", flush=True)
 
     def _warn_of_leftovers(self, stage: ChainStage, found: StageState) -> None:
-        """Say where a stage that has run otherwise before left something that it goes on with."""
+        """Name outputs of an earlier command or earlier inputs, which the stage may reuse."""
         there = [str(path) for path in stage.outputs if path.exists()]
         if there and found in (StageState.COMMAND, StageState.INPUTS):
             print(
-                f"{', '.join(there)} is of an earlier command: what can be resumed is; remove it "
-                "to begin anew",
+                f"{', '.join(there)} comes from an earlier run with another command or other "
+                "inputs, and is resumed where possible; remove it to start from scratch",
                 flush=True,
             )
 
     def _fail(self, stage: ChainStage, how: str) -> None:
         raise UserError(
-            f"stage {stage.name} {how}; its log is {log_file(stage, self.workspace)}. Go on with\n"
-            f"  {self.go_on}"
+            f"stage {stage.name} {how}; its log is {log_file(stage, self.workspace)}. "
+            f"To resume, run\n  {self.resume_command}"
         )

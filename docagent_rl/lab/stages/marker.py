@@ -1,4 +1,4 @@
-"""Marks of stages that are done: a marker with a digest of a stage's command and of its inputs."""
+"""Markers of finished stages, with digests of the stage's command and of its inputs."""
 
 import hashlib
 import json
@@ -11,11 +11,11 @@ from docagent_rl.lab.stages.stage import ChainStage
 FOLDER = ".stages"
 """Folder of markers and logs in a workspace."""
 _SMALL = 64 << 20
-"""Files up to this size are known by their content, larger ones by size and time."""
+"""Files up to this size are identified by content, larger ones by size and modification time."""
 
 
 class StageState(StrEnum):
-    """Why a stage has to run, or that it does not."""
+    """The state of a stage: done, or the reason to run it."""
 
     DONE = "done"
     NEW = "not run yet"
@@ -25,7 +25,7 @@ class StageState(StrEnum):
 
 
 def state(stage: ChainStage, workspace: Path) -> StageState:
-    """Return whether a stage is done, and else why not."""
+    """Return whether a stage is done, or the reason to run it."""
     missing = not all(path.exists() for path in stage.outputs)
     if stage.command is None:
         return StageState.NEW if missing else StageState.DONE
@@ -43,25 +43,25 @@ def state(stage: ChainStage, workspace: Path) -> StageState:
 
 
 def marker_file(stage: ChainStage, workspace: Path) -> Path:
-    """Return the file that says that a stage is done."""
+    """Return the marker of a finished stage."""
     return workspace / FOLDER / f"{stage.name}.json"
 
 
 def log_file(stage: ChainStage, workspace: Path) -> Path:
-    """Return the file that holds what a stage's runs printed."""
+    """Return the file that contains the output of a stage's runs."""
     return workspace / FOLDER / f"{stage.name}.log"
 
 
 def write_marker(
     stage: ChainStage, workspace: Path, inputs: dict[str, str], seconds: float
 ) -> None:
-    """Say that a stage is done; `inputs` are the digests of what it began with."""
+    """Mark a stage as done; `inputs` are the digests of its inputs when it started."""
     content = {"command": command_digest(stage), "inputs": inputs, "seconds": round(seconds, 1)}
     atomic_write(marker_file(stage, workspace), json.dumps(content, indent=2) + "\n")
 
 
 def command_digest(stage: ChainStage) -> str:
-    """Return the digest of a command and of the variables that it is given."""
+    """Return the digest of a command and of its environment variables."""
     content = json.dumps([stage.command, dict(stage.environment)], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -72,10 +72,10 @@ def input_digests(stage: ChainStage) -> dict[str, str]:
 
 
 def identity(path: Path) -> str:
-    """Return what tells a file or folder from another one in its place.
+    """Return a string that changes when a file or folder changes; `absent` if it does not exist.
 
-    Small files are known by their content, large ones by size and time of change; a folder by its
-    files, of which hidden ones do not count. Text is `absent` where nothing is there.
+    Small files are identified by their content, large ones by size and modification time, and
+    folders by sizes and modification times of their files, except for hidden ones.
     """
     if path.is_file():
         return _file(path)

@@ -1,4 +1,4 @@
-"""A chain as text: its commands, what is done, and what the rest takes."""
+"""A chain as text: its commands, their state, and the cost of the rest."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ UNKNOWN = "unknown"
 
 
 def plan_text(chain: Chain, names: Sequence[str] = (), price: float | None = None) -> str:
-    """Write the commands of a chain with hours, disk and, at a price of a GPU hour, money."""
+    """Write the commands of a chain with GPU hours, disk space and, given a price, their cost."""
     lines = [f"workspace {chain.workspace}"]
     for service in chain.services:
         head = f"\nservice {service.name} ({service.gpus:g} GPUs)"
@@ -28,33 +28,33 @@ def plan_text(chain: Chain, names: Sequence[str] = (), price: float | None = Non
         if stage.estimate.formula:
             lines.append(f"  by {stage.estimate.formula}")
     todo = [each for each in stages if state(each, chain.workspace) is not StageState.DONE]
-    lines.append(f"\nall {len(todo)} stages that are not done: {_total(todo, price)}")
+    lines.append(f"\n{len(todo)} unfinished stages take {_total(todo, price)}")
     return "\n".join(lines) + "\n"
 
 
 def _body(stage: ChainStage) -> Iterator[str]:
     if stage.command is None:
-        yield f"yours to do: {stage.by_hand}"
+        yield f"by hand: {stage.by_hand}"
     else:
         yield _as_typed(stage.command, stage.environment)
     if stage.outputs:
-        yield f"done when there is {', '.join(map(str, stage.outputs))}"
+        yield f"done when it exists: {', '.join(map(str, stage.outputs))}"
 
 
 def _as_typed(command: str, environment: Mapping[str, str]) -> str:
-    """Write a command as a shell takes it, with its variables."""
+    """Write a command as one would type it, with its variables."""
     return " ".join([*(f"{name}={shlex.quote(v)}" for name, v in environment.items()), command])
 
 
 def cost_text(estimate: Estimate, price: float | None = None) -> str:
-    """Write what something takes, in one line."""
+    """Write an estimate in one line."""
     parts = [
         f"{_number(estimate.gpu_hours)} GPU hours",
         f"{_number(estimate.disk_gib)} GiB of disk",
     ]
     if price is not None:
         money = None if estimate.gpu_hours is None else estimate.gpu_hours * price
-        parts.append(f"{_number(money)} of money")
+        parts.append(f"cost {_number(money)}")
     return ", ".join(parts)
 
 
@@ -65,7 +65,7 @@ def _number(value: float | None) -> str:
 
 
 def _total(stages: Sequence[ChainStage], price: float | None) -> str:
-    """Sum up what is known, and count the stages that are not."""
+    """Add up the known estimates, and count the unknown ones."""
     hours = [each.estimate.gpu_hours for each in stages]
     disks = [each.estimate.disk_gib for each in stages]
     known = Estimate(

@@ -1,4 +1,4 @@
-"""Processes of a chain: a command whose output is passed through, and services beside it."""
+"""Processes of a chain: a command whose output is passed through, and the services it needs."""
 
 import os
 import signal
@@ -6,17 +6,19 @@ import subprocess
 import sys
 import sysconfig
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import httpx2
+
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.http_client import is_loopback
 from docagent_rl.lab.stages.stage import Service
 
 _LOOK_S = 0.5
+_ANSWER_S = 5.0
 _GRACE_S = 30.0
 """Seconds that a service has to end by itself."""
 _PIECE = 1 << 16
@@ -25,8 +27,8 @@ _PIECE = 1 << 16
 def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
     """Run a command in bash, with its output on standard output and at the end of a log.
 
-    SIGTERM, which schedulers send, is handed on: the command may save before it ends. Ctrl-C
-    reaches the command by itself, since it is of the same group of processes.
+    SIGTERM, which schedulers send, is forwarded, so that the command can save before it ends.
+    Ctrl-C reaches the command directly, because it is in the same process group.
 
     Returns:
         Its exit status; negative for the signal that ended it.
@@ -41,7 +43,7 @@ def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
             stderr=subprocess.STDOUT,
             env=_environment(environment),
         )
-        with _handing_on(process):
+        with _forwarding_sigterm(process):
             try:
                 _pass_through(process, file)
                 return process.wait()
@@ -51,7 +53,7 @@ def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a process: programs of this interpreter are found first."""
+    """Return a process's environment; programs of this interpreter's environment come first."""
     beside = str(Path(sys.executable).parent)
     places = [beside, sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
     return {**os.environ, "PATH": os.pathsep.join(places), **more}
@@ -59,7 +61,7 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def ending_by_sigterm() -> Generator[None]:
-    """Have SIGTERM end the process as an exception does, so that services are ended too."""
+    """Turn SIGTERM into an exception, so that services are stopped too."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)
@@ -72,11 +74,11 @@ def ending_by_sigterm() -> Generator[None]:
 
 
 @contextmanager
-def _handing_on(process: subprocess.Popen[bytes]) -> Generator[None]:
-    def hand_on(number: int, _: object) -> None:
+def _forwarding_sigterm(process: subprocess.Popen[bytes]) -> Generator[None]:
+    def forward(number: int, _: object) -> None:
         _signal_children(process.pid, number)
 
-    before = signal.signal(signal.SIGTERM, hand_on)
+    before = signal.signal(signal.SIGTERM, forward)
     try:
         yield
     finally:
@@ -84,7 +86,7 @@ def _handing_on(process: subprocess.Popen[bytes]) -> Generator[None]:
 
 
 def _signal_children(pid: int, number: int) -> None:
-    """Send a signal to a shell's command: bash itself waits for that, whatever it is sent."""
+    """Send a signal to a shell's command; bash would wait for the command before it reacts."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):
@@ -104,22 +106,22 @@ def _pass_through(process: subprocess.Popen[bytes], log: BinaryIO) -> None:
 
 
 class Services:
-    """The services of a chain, of which those run that the stage at hand needs."""
+    """The services of a chain; only those that the current stage needs are running."""
 
     def __init__(self, known: Collection[Service], folder: Path) -> None:
-        """Know services; `folder` gets their logs."""
+        """Register services; their logs are written to `folder`."""
         self._known = {each.name: each for each in known}
         self._folder = folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def have(self, names: Collection[str]) -> None:
-        """End what is not among these and start the others; return when all answer.
+    def ensure(self, names: Collection[str]) -> None:
+        """Stop the other services, start these, and return when all of them answer.
 
-        One that answers already, because somebody else runs it, is taken as it is.
+        A service that already answers, because somebody else runs it, is used as it is.
 
         Raises:
             UserError: a service is not known.
-            InfrastructureError: one ended, or did not answer in its time.
+            InfrastructureError: a service ended, or did not answer in time.
         """
         if unknown := set(names) - self._known.keys():
             raise UserError(f"there is no service {', '.join(sorted(unknown))}")
@@ -133,12 +135,12 @@ class Services:
             self._wait(service)
 
     def end(self) -> None:
-        """End all that were started here."""
+        """Stop all services that were started here."""
         for name in list(self._running):
             self._end(name)
 
     def log(self, name: str) -> Path:
-        """Return the file of what a service prints."""
+        """Return the file that contains a service's output."""
         return self._folder / f"service_{name}.log"
 
     def _start(self, service: Service) -> None:
@@ -165,7 +167,7 @@ class Services:
                 )
             if time.monotonic() > deadline:
                 raise InfrastructureError(
-                    f"service {service.name}: {service.ready} does not answer after "
+                    f"service {service.name}: {service.ready} did not answer within "
                     f"{service.start_s:.0f} s; its log is {self.log(service.name)}"
                 )
             time.sleep(_LOOK_S)
@@ -181,10 +183,11 @@ class Services:
 
 
 def _answers(address: str) -> bool:
+    # a proxy elsewhere would look for a loopback address on its own machine
+    options = {"trust_env": not is_loopback(address), "timeout": _ANSWER_S}
     try:
-        with urllib.request.urlopen(address, timeout=5) as reply:
-            return reply.status < 400
-    except urllib.error.HTTPError as error:
-        return error.code in (401, 403)  # it is there, and wants a token
-    except (OSError, ValueError):
+        with httpx2.stream("GET", address, **options) as reply:
+            # one that asks for a token is running, too
+            return reply.is_success or reply.status_code in (401, 403)
+    except (httpx2.HTTPError, httpx2.InvalidURL):
         return False

@@ -1,4 +1,4 @@
-"""A stage: a shell command with what it reads, what it leaves behind, and what it takes."""
+"""A stage: a shell command with its inputs, its outputs and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of a stage; None where nobody knows."""
+    """The cost of a stage; `None` where it is unknown."""
 
     gpu_hours: float | None = 0.0
     disk_gib: float | None = 0.0
@@ -17,16 +17,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A process that stages talk to, started before the first of them and ended after the last."""
+    """A server that stages need, started before the first of them and stopped after the last."""
 
     name: str
     command: str
     ready: str
-    """An address that answers once the service does."""
+    """An address that answers as soon as the service is ready."""
     environment: Mapping[str, str] = field(default_factory=dict)
     gpus: float = 0.0
     start_s: float = 1800.0
-    """Seconds until it has to answer; weights may have to be loaded first."""
+    """The time it has until it must answer, in seconds; it may have to load weights first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class ChainStage:
     """A step of a chain."""
 
     name: str
-    """Names its log and its marker, too."""
+    """The name of the stage, its log and its marker."""
     title: str
     command: str | None
-    """Run by bash in the folder of the caller; None where a person has to do it."""
+    """Run by bash in the caller's folder; `None` if the stage has to be done by hand."""
     inputs: tuple[Path, ...] = ()
-    """Files and folders whose change makes the stage run again."""
+    """Files and folders; if one of them changes, the stage runs again."""
     outputs: tuple[Path, ...] = ()
-    """Files and folders that are there when it is done."""
+    """Files and folders that exist when the stage is done."""
     by_hand: str = ""
-    """What a person has to do where there is no command."""
+    """Instructions for a stage without a command."""
     services: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     estimate: Estimate = field(default_factory=Estimate)

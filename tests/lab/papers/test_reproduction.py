@@ -114,7 +114,7 @@ def test_a_dry_run_prints_every_command_and_runs_none(system, beginning, tmp_pat
     assert not (tmp_path / "w").exists()
     assert "docagent-rl data import" in done.output
     assert "docagent-rl report" in done.output
-    assert "of money" in done.output
+    assert "cost " in done.output
     assert ("main_ppo --config-name" in done.output) == (beginning != "weights")
 
 

@@ -90,7 +90,7 @@ def test_a_stage_that_leaves_nothing_behind_has_failed(chain, tmp_path):
 
 
 def test_inputs_that_are_missing_are_named(chain, tmp_path):
-    with pytest.raises(UserError, match=r"stage second reads .*a, which is not there"):
+    with pytest.raises(UserError, match=r"stage second reads .*a, which does not exist"):
         chain().run(["second"])
 
 
@@ -233,13 +233,13 @@ def test_a_plan_sums_up_what_is_left(tmp_path):
     ]
     chain = Chain(stages, tmp_path, GO_ON)
     text = plan_text(chain, price=2.0)
-    assert "12 GPU hours, 100 GiB of disk, 24 of money" in text
+    assert "12 GPU hours, 100 GiB of disk, cost 24" in text
     assert "by rows x seconds" in text
     assert "unknown GPU hours" in text
-    assert "yours to do: accept the licence" in text
-    assert "all 3 stages that are not done: 12 GPU hours, 102 GiB" in text
+    assert "by hand: accept the licence" in text
+    assert "3 unfinished stages take 12 GPU hours, 102 GiB" in text
     assert "hours of 1 more unknown" in text
-    with pytest.raises(UserError, match="stage c is yours to do"):
+    with pytest.raises(UserError, match="stage c has to be done by hand"):
         chain.run()
     assert "1. a: writes [done]" in plan_text(chain)
     assert json.loads((tmp_path / FOLDER / "a.json").read_text())["inputs"] == {}
