@@ -9,7 +9,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.papers.machine import Machine, count_gpus
 from docagent_rl.lab.papers.manifest import read_paper
-from docagent_rl.lab.papers.reproduction import reproduction, required, unplaced
+from docagent_rl.lab.papers.reproduction import reproduction, unplaced_services
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.stages.plan import plan_text
 
@@ -84,12 +84,13 @@ def reproduce_command(
     if dry_run:
         typer.echo(plan_text(chain, stage or (), price), nl=False)
         typer.echo(_HOURS)
-        for name, sentence in unplaced(setting, chain).items():
-            typer.echo(f"no GPU left for {name}: {sentence}")
+        for service in unplaced_services(setting, chain):
+            typer.echo(f"no GPU left for {service.name}: {service.sentence}")
         _warn_of_prompts(setting)
         return
-    if missing := required(setting, chain):
-        raise UserError("\n  ".join(["these services have no GPU left:", *missing]))
+    unplaced = unplaced_services(setting, chain)
+    if missing := [service.sentence for service in unplaced if not service.optional]:
+        raise UserError("\n  ".join(["no GPU is left for these services:", *missing]))
     if machine.gpus == 0 and not miniature:
         raise UserError(
             "this machine has no GPU: --dry-run prints the chain, --miniature runs a small version"
@@ -101,8 +102,8 @@ def reproduce_command(
 _OF_PAPERS = 8
 """Number of GPUs to plan for on a machine without any."""
 _HOURS = (
-    "Hours are computed, not measured: every row at its longest, at assumed shares of the card's "
-    "peak."
+    "Hours are computed, not measured: every row counts at its maximum length, at an assumed share "
+    "of the card's peak."
 )
 
 

@@ -1,6 +1,7 @@
 """The chain of stages that reproduces a paper."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.papers.data_stages import data_stages
@@ -11,7 +12,16 @@ from docagent_rl.lab.papers.training_stages import model_stages, training_stages
 from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.stage import ChainStage, Service
 
-_STANDS_IN = "; without, the rule judge stands in"
+
+@dataclass(frozen=True, slots=True)
+class UnplacedService:
+    """A service that stages of a chain need and for which no GPU is left."""
+
+    name: str
+    sentence: str
+    """What it needs, for which stages, and how to name a server elsewhere."""
+    optional: bool
+    """True if only the report needs it, where the embedded rule judge replaces it."""
 
 
 def reproduction(setting: Setting, resume_command: str) -> Chain:
@@ -32,17 +42,18 @@ def _check(setting: Setting) -> None:
     title = setting.manifest.title
     if setting.literal and not setting.has_literal:
         raise UserError(
-            f"--{LITERAL} has nothing for {setting.model.recipe} ({title}): "
+            f"--{LITERAL} changes nothing for {setting.model.recipe} ({title}): "
             f"{setting.manifest.literal}"
         )
     if setting.beginning is Beginning.WEIGHTS and setting.miniature:
-        raise UserError("--miniature makes a model of its own: leave out --from weights")
+        raise UserError("--miniature creates a tiny model: leave out --from weights")
     if setting.beginning is Beginning.WEIGHTS and setting.model.weights is None:
         others = [each.recipe for each in setting.manifest.models if each.weights is not None]
-        hint = f"; there are of {', '.join(others)}: --recipe" if others else ""
+        hint = f"; --recipe {' or '.join(others)} has some" if others else ""
         raise UserError(
             f"--from weights: no published weights of {title} for {setting.model.recipe} are "
-            f"known here{hint}. --from sft begins with a fine-tuned model, --from scratch with none"
+            f"known{hint}. --from sft starts from a fine-tuned model of yours, --from scratch from "
+            "the base model"
         )
 
 
@@ -67,37 +78,30 @@ def _services(setting: Setting) -> Iterator[Service]:
         yield Service(name, command, ready, cuda_devices(gpus), len(gpus))
 
 
-def unplaced(setting: Setting, chain: Chain) -> dict[str, str]:
-    """Return a sentence for each service that stages of a chain need and for which no GPU is left.
-
-    It is served elsewhere, and its variable has the address. Only the report does without: the
-    embedded rule judge stands in.
-    """
-    found = {}
+def unplaced_services(setting: Setting, chain: Chain) -> list[UnplacedService]:
+    """Return the services that stages of a chain need and for which no GPU is left."""
+    found = []
     for name in () if setting.miniature else setting.placement.elsewhere:
         service = setting.manifest.services[name]
         asks = [stage.name for stage in chain.stages if _asks(setting, stage, name)]
         if asks and wanted(service):
-            where = f"{service.gpus} more GPUs of 80 GB" if service.served else "an API of others"
-            found[name] = (
-                f"{setting.served(service)} needs {where}; serve it elsewhere and name it by "
-                f"{service.variable} (for {', '.join(asks)})"
+            optional = asks == ["report"]
+            where = f"{service.gpus} more GPUs of 80 GB" if service.served else "an external API"
+            sentence = (
+                f"{setting.served(service)} needs {where}: serve it elsewhere, and set "
+                f"{service.variable} to its address (for {', '.join(asks)})"
             )
-            if asks == ["report"]:
-                found[name] += _STANDS_IN
+            if optional:
+                sentence += "; otherwise the embedded rule judge replaces it"
+            found.append(UnplacedService(name, sentence, optional))
     return found
 
 
 def _asks(setting: Setting, stage: ChainStage, name: str) -> bool:
-    """Return whether a stage would ask a service, were it there."""
+    """Return whether a stage asks a service."""
     service = setting.manifest.services[name]
     if stage.name == "report":
         return name == setting.manifest.judge
     if stage.name.startswith("evaluate_"):
         return service.plays
     return service.in_training and stage.name in ("collect", "pool", "rl")
-
-
-def required(setting: Setting, chain: Chain) -> list[str]:
-    """Return the sentences of those services without which a stage cannot run."""
-    return [text for text in unplaced(setting, chain).values() if not text.endswith(_STANDS_IN)]

@@ -9,7 +9,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.cli import app
 from docagent_rl.lab.papers.machine import Machine, share_gpus
 from docagent_rl.lab.papers.manifest import paper_systems, read_paper
-from docagent_rl.lab.papers.reproduction import reproduction, required, unplaced
+from docagent_rl.lab.papers.reproduction import reproduction, unplaced_services
 
 RUNNER = CliRunner()
 
@@ -48,7 +48,7 @@ def test_weights_that_nobody_published_are_refused(setting, system):
 
 
 def test_another_model_of_the_paper_is_named_where_it_has_weights(setting):
-    with pytest.raises(UserError, match="there are of vrag_rl_qwen2_5_vl_7b: --recipe"):
+    with pytest.raises(UserError, match="--recipe vrag_rl_qwen2_5_vl_7b has some"):
         reproduction(setting("vrag_rl", "weights", recipe="vrag_rl_qwen2_5_vl_3b"), "")
     with pytest.raises(UserError, match="has no recipe 'x'; it has unidoc_rl_qwen2_5_vl_7b, "):
         read_paper("unidoc_rl").model("x")
@@ -72,19 +72,21 @@ def test_a_judge_that_no_gpu_holds_is_named_and_the_report_does_without(setting)
     chosen = setting("unidoc_rl", "weights", 1)
     chain = reproduction(chosen, "")
     assert chain.services == []
-    assert "DOCAGENT_JUDGE_URL" in unplaced(chosen, chain)["judge"]
-    assert required(chosen, chain) == []
+    (judge,) = unplaced_services(chosen, chain)
+    assert (judge.name, judge.optional) == ("judge", True)
+    assert "DOCAGENT_JUDGE_URL" in judge.sentence
     assert "--judge" not in str(chain.stages[-1].command)
 
 
 def test_a_judge_of_training_has_to_be_somewhere(setting, monkeypatch):
     chosen = setting("unidoc_rl", "sft", 4)
-    (sentence,) = required(chosen, reproduction(chosen, ""))
-    assert "Qwen/Qwen2.5-72B-Instruct needs 4 more GPUs" in sentence
+    (judge,) = unplaced_services(chosen, reproduction(chosen, ""))
+    assert not judge.optional
+    assert "Qwen/Qwen2.5-72B-Instruct needs 4 more GPUs" in judge.sentence
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
     chosen = setting("unidoc_rl", "sft", 4)
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
-    assert required(chosen, reproduction(chosen, "")) == []
+    assert unplaced_services(chosen, reproduction(chosen, "")) == []
 
 
 def test_gpus_are_shared_out():
