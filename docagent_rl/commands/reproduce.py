@@ -21,8 +21,10 @@ def reproduce_command(
         "Where to begin: with the authors' weights, a fine-tuned model of yours, or from scratch.",
         "--from",
     ),
-    workspace: Path = option(
-        Path("workspace"), "Folder for everything; the same command resumes the chain."
+    workspace: Path | None = option(
+        None,
+        "Folder for everything, of its own; default: reproduce_SYSTEM. The same command resumes "
+        "the chain.",
     ),
     stage: list[str] | None = option(None, "Run only this stage; may be repeated."),
     dry_run: bool = option(
@@ -72,7 +74,7 @@ def reproduce_command(
         manifest,
         manifest.model(recipe),
         beginning,
-        workspace.absolute(),
+        (workspace or Path(f"reproduce_{system}")).absolute(),
         machine,
         miniature=miniature,
         literal=literal,

@@ -34,7 +34,11 @@ def reproduction(setting: Setting, resume_command: str) -> Chain:
     """
     _check(setting)
     return Chain(
-        list(_stages(setting)), setting.workspace, resume_command, list(_services(setting))
+        f"reproduce {setting.manifest.system}{' --miniature' if setting.miniature else ''}",
+        list(_stages(setting)),
+        setting.workspace,
+        resume_command,
+        list(_services(setting)),
     )
 
 

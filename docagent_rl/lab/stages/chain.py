@@ -1,6 +1,7 @@
 """A chain of stages: finished ones are skipped, and the first failure ends the chain."""
 
 import difflib
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.holding import holding
+from docagent_rl.base.io import atomic_write
 from docagent_rl.lab.stages.marker import (
     FOLDER,
     StageState,
@@ -19,6 +21,8 @@ from docagent_rl.lab.stages.marker import (
 from docagent_rl.lab.stages.processes import Services, ending_by_sigterm, run_command
 from docagent_rl.lab.stages.stage import ChainStage, Service
 
+_OWNER = "chain.json"
+"""The file that names the chain to which a workspace belongs."""
 _INTERRUPTED = 130
 """The exit status of a command that Ctrl-C ended."""
 
@@ -27,6 +31,8 @@ _INTERRUPTED = 130
 class Chain:
     """Stages in the order in which they run."""
 
+    name: str
+    """The name of the chain; a workspace belongs to one chain."""
     stages: Sequence[ChainStage]
     workspace: Path
     """The folder that all of them work in; it also contains markers and logs."""
@@ -52,18 +58,41 @@ class Chain:
         """Run the unfinished stages among these, by default all of them.
 
         Raises:
-            UserError: a stage failed, has to be done by hand, or lacks an input; or another
-                process is working in the workspace.
+            UserError: a stage failed, has to be done by hand, or lacks an input; or the workspace
+                has files of another origin, or another process is working in it.
         """
         stages = self.chosen(names)
         folder = self.workspace / FOLDER
         services = Services(self.services, folder)
         with holding(folder, f"workspace {self.workspace}"), ending_by_sigterm():
+            self._claim(folder / _OWNER)
             try:
                 for number, stage in enumerate(stages, start=1):
                     self._run(stage, f"[{number}/{len(stages)}] {stage.name}", services)
             finally:
                 services.end()
+
+    def _claim(self, owner: Path) -> None:
+        """Make the workspace this chain's, so that no stage overwrites what others have made.
+
+        Raises:
+            UserError: it belongs to another chain, or has outputs of stages from elsewhere.
+        """
+        if owner.exists():
+            found = json.loads(owner.read_bytes())["chain"]
+            if found != self.name:
+                raise UserError(
+                    f"workspace {self.workspace} belongs to the chain {found!r}, and this is "
+                    f"{self.name!r}: use another workspace"
+                )
+            return
+        made = (path for stage in self.stages if stage.command for path in stage.outputs)
+        if foreign := [str(path) for path in made if path.exists()]:
+            raise UserError(
+                f"workspace {self.workspace} already contains {', '.join(foreign)}, which this "
+                "chain would overwrite: use another workspace, or move them away"
+            )
+        atomic_write(owner, json.dumps({"chain": self.name}) + "\n")
 
     def _run(self, stage: ChainStage, head: str, services: Services) -> None:
         found = state(stage, self.workspace)

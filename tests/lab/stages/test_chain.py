@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def chain(tmp_path):
                 "second", "copies", second.format(w=tmp_path), inputs=(a,), outputs=(b,), **more
             ),
         ]
-        return Chain(stages, tmp_path, GO_ON)
+        return Chain("paper", stages, tmp_path, GO_ON)
 
     return make
 
@@ -97,7 +98,7 @@ def test_inputs_that_are_missing_are_named(chain, tmp_path):
 def test_a_stage_by_hand_is_done_when_its_output_is_there(tmp_path):
     data = tmp_path / "data"
     by_hand = ChainStage("fetch", "gets data", None, outputs=(data,), by_hand="accept the licence")
-    chain = Chain([by_hand], tmp_path, GO_ON)
+    chain = Chain("paper", [by_hand], tmp_path, GO_ON)
     with pytest.raises(UserError, match="accept the licence") as error:
         chain.run()
     assert str(data) in str(error.value)
@@ -138,7 +139,7 @@ stages = [
     ChainStage("slow", "waits", slow, inputs=(w / "a",), outputs=(w / "slow",)),
 ]
 with reported():
-    Chain(stages, w, "go on").run()
+    Chain("paper", stages, w, "go on").run()
 """
 
 
@@ -210,7 +211,7 @@ def test_a_service_runs_while_a_stage_needs_it(tmp_path, free_port):
         ChainStage("with", "asks", f"{asks}; touch {tmp_path}/a", services=("judge",)),
         ChainStage("without", "asks nobody", f"! {asks} 2> /dev/null; touch {tmp_path}/b"),
     ]
-    Chain(stages, tmp_path, GO_ON, (server,)).run()
+    Chain("paper", stages, tmp_path, GO_ON, (server,)).run()
     assert (tmp_path / "b").exists()
 
 
@@ -218,7 +219,7 @@ def test_a_service_that_ends_is_named_with_its_log(tmp_path, free_port):
     stage = ChainStage("with", "asks", "true", services=("judge",))
     server = service(free_port, "echo no memory; exit 3")
     with pytest.raises(InfrastructureError, match="service judge ended with status 3") as error:
-        Chain([stage], tmp_path, GO_ON, (server,)).run()
+        Chain("paper", [stage], tmp_path, GO_ON, (server,)).run()
     log = tmp_path / FOLDER / "service_judge.log"
     assert str(log) in str(error.value)
     assert "no memory" in log.read_text()
@@ -231,7 +232,7 @@ def test_a_plan_sums_up_what_is_left(tmp_path):
         ChainStage("b", "more", "true", estimate=Estimate(None, 1.5)),
         ChainStage("c", "yours", None, outputs=(tmp_path / "c",), by_hand="accept the licence"),
     ]
-    chain = Chain(stages, tmp_path, GO_ON)
+    chain = Chain("paper", stages, tmp_path, GO_ON)
     text = plan_text(chain, price=2.0)
     assert "12 GPU hours, 100 GiB of disk, cost 24" in text
     assert "by rows x seconds" in text
@@ -243,3 +244,17 @@ def test_a_plan_sums_up_what_is_left(tmp_path):
         chain.run()
     assert "1. a: writes [done]" in plan_text(chain)
     assert json.loads((tmp_path / FOLDER / "a.json").read_text())["inputs"] == {}
+
+
+def test_a_workspace_belongs_to_one_chain_and_what_others_made_stays(chain, tmp_path):
+    (tmp_path / "b").write_text("mine\n")
+    with pytest.raises(UserError, match=r"already contains \S+b, which this chain would overwrite"):
+        chain().run()
+    assert (tmp_path / "b").read_text() == "mine\n"
+    assert not (tmp_path / "a").exists()
+    (tmp_path / "b").unlink()
+    chain().run()
+    other = replace(chain("two"), name="another")
+    with pytest.raises(UserError, match="belongs to the chain 'paper', and this is 'another'"):
+        other.run()
+    assert (tmp_path / "b").read_text() == "one\n"
