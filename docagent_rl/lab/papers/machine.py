@@ -1,4 +1,4 @@
-"""The GPUs of a machine, shared out among the trainer and the models that it asks."""
+"""The GPUs of a machine, divided among the trainer and the models that it needs."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ PEAK: Mapping[str, float] = {
     "h100": 989e12,
     "h200": 989e12,
 }
-"""Dense bfloat16 operations a second of cards, as their maker prints them."""
+"""Dense bfloat16 operations per second of cards, from their data sheets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The GPUs that each gets, by their numbers."""
+    """The numbers of the GPUs that each process gets."""
 
     trainer: tuple[int, ...]
     services: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     retriever: tuple[int, ...] = ()
-    """The GPU of the retriever's model; none: processors."""
+    """The GPU of the retriever's model; empty if it runs on CPUs."""
     elsewhere: tuple[str, ...] = ()
     """Services for which no GPU is left."""
 
@@ -71,10 +71,10 @@ def count_gpus() -> int:
 
 
 def share_gpus(machine: Machine, services: Mapping[str, PaperService]) -> Placement:
-    """Share out GPUs: the trainer gets the largest power of two that leaves room for the services.
+    """Divide GPUs: the trainer gets the largest power of two that leaves room for the services.
 
-    Services go to the last GPUs, the first named first, as far as the trainer keeps one; the
-    retriever gets one that is left over.
+    Services get the last GPUs, in their order, as long as the trainer keeps one; the retriever gets
+    a GPU that is left over.
     """
     free = list(range(machine.gpus))
     placed: dict[str, tuple[int, ...]] = {}
@@ -93,10 +93,10 @@ def share_gpus(machine: Machine, services: Mapping[str, PaperService]) -> Placem
 
 
 def wanted(service: PaperService) -> bool:
-    """Return whether a service is to be started here: no variable names another one."""
+    """Return whether a service has to be started here: its variable names no other server."""
     return not os.environ.get(service.variable)
 
 
 def cuda_devices(gpus: tuple[int, ...]) -> dict[str, str]:
-    """Return the variable that shows a process some GPUs alone."""
+    """Return the variable that restricts a process to some GPUs."""
     return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}

@@ -12,9 +12,9 @@ from docagent_rl.lab.importers.benchmarks import Benchmark
 
 FOLDER = "papers"
 SHARED = "shared"
-"""Folder, among the manifests, of what they have in common."""
+"""Subfolder of the manifests for what several of them use."""
 UNKNOWN = "unknown"
-"""The word of manifests for what nobody here knows."""
+"""The value of a field whose true value is not known here."""
 
 Known = Literal["unknown"]
 
@@ -25,7 +25,7 @@ class Weights(Section):
     hub: str
     revision: str = UNKNOWN
     overrides: tuple[str, ...] = ()
-    """What else the release sets, beside `docagent.env.variant=released`."""
+    """Overrides of the release, in addition to `docagent.env.variant=released`."""
     printed: float
     """The overall number of the paper's main table."""
     row: str
@@ -33,9 +33,7 @@ class Weights(Section):
 
 
 class PaperModel(Section):
-    """A model that the paper trains, the first being the one that is reproduced unless another is
-    named.
-    """
+    """A model that the paper trains; the first of a manifest is the default."""
 
     recipe: str
     sft: str | None = None
@@ -50,15 +48,15 @@ class Download(Section):
 
     benchmark: Benchmark
     hub: str | None = None
-    """Data set of the hub; None: a person gets it elsewhere."""
+    """Data set on the hub; `None` if it has to be obtained elsewhere."""
     revision: str = UNKNOWN
     files: tuple[str, ...] = ()
-    """Files of the hub, by name or pattern; all where none is named."""
+    """Names or patterns of files on the hub; all files if empty."""
     gated: bool = False
     by_hand: str = ""
-    """What a person has to fetch, beside or instead of the hub's files."""
+    """Instructions for what has to be obtained by hand."""
     expects: str = ""
-    """A file, below the folder of the download, that is there when that is done."""
+    """A file in the download's folder that exists when the download is complete."""
     unpack: tuple[str, ...] = ()
     """Archives below the folder, by pattern."""
     questions: Mapping[str, int | Known]
@@ -78,11 +76,11 @@ class QuestionFile(Section):
     options: str = ""
     """Options of `docagent-rl data import`."""
     miniature: str | None = None
-    """The options at miniature size, where they are others."""
+    """The options at miniature size, if they differ."""
     part: str = ""
-    """The part of `--part` that is taken, if the import makes several."""
+    """The part to use (`--part`), if the import creates several."""
     only: Literal["sft", "scratch"] | None = None
-    """The beginning that needs it; None: each that trains."""
+    """The beginning that needs it; `None` if all that train do."""
     about: str = ""
 
 
@@ -90,33 +88,33 @@ class RetrieverIndex(Section):
     """An index of the store."""
 
     model: str | None = None
-    """Name of `docagent-rl index models`; None: BM25."""
+    """A name of `docagent-rl index models`; `None` for BM25."""
     folder: str = "index"
     hub: tuple[str, ...] = ()
     parameters: float = 0
-    """Of its model."""
+    """Parameters of its model."""
     tokens: int = 0
-    """A page's, as the model reads it."""
+    """Tokens that the model reads per page."""
     recipe: str | None = None
     """The one recipe that needs it, if not all do."""
     bytes: int
-    """A page's, of the index (docs/retrieval/scale.md)."""
+    """Bytes of the index per page (docs/retrieval/scale.md)."""
 
 
 class PaperService(Section):
-    """A model that is asked while agents play or answers are judged, behind a server of its own."""
+    """A model behind its own server that plays a role in an environment, or judges answers."""
 
     model: str
-    """By its name on the hub; `base` is the model that training starts from."""
+    """Name on the hub; `base` for the model that training starts from."""
     gpus: int = 1
     """GPUs of 80 GB."""
     port: int
     variable: str
-    """Variable of the environment that names another address in place of a server started here."""
+    """Environment variable with the address of a server that replaces the one started here."""
     keys: tuple[str, ...] = ()
-    """Keys of the configuration that get the address; none where the recipe reads the variable."""
+    """Configuration keys that receive the address; empty if the recipe reads the variable."""
     plays: bool = False
-    """Agents cannot play without it, in evaluations either."""
+    """True if agents cannot play without it, even in evaluations."""
     in_training: bool = True
     """The environment of training asks it; False: the report alone does."""
     options: str = ""

@@ -1,4 +1,4 @@
-"""The choices of a user for a reproduction, and the words of commands that follow from them."""
+"""A user's choices for a reproduction, and the parts of commands that follow from them."""
 
 import shlex
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from docagent_rl.lab.papers.manifest import (
 
 WORKSPACE = "DOCAGENT_WORKSPACE"
 LITERAL = "literal"
-"""Name of the ablation that sets what the paper prints and the recipe does not."""
+"""Name of the ablation that sets what the paper prints where the recipe departs from it."""
 
 
 class Beginning(StrEnum):
     """The beginning of a reproduction."""
 
     WEIGHTS = "weights"
-    """The authors' weights, which are evaluated."""
+    """Evaluate the authors' weights."""
     SFT = "sft"
-    """A fine-tuned model of yours: choice of questions, RL, evaluations."""
+    """Start from a fine-tuned model of the user: curation, RL, evaluations."""
     SCRATCH = "scratch"
-    """Nothing: trajectories of a teacher and the supervised stage, too."""
+    """Start from the base model: a teacher's trajectories and the supervised stage come first."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Setting:
 
     @property
     def placement(self) -> Placement:
-        """The GPUs of the policy, trained or evaluated, and of what it asks meanwhile.
+        """The GPUs of the policy and of the services that it needs at the same time.
 
-        Where nothing is trained, a judge has all GPUs for itself: it reads what was played.
+        If nothing is trained, the judge can use all GPUs, since it runs after the evaluation.
         """
         known = {} if self.miniature else self.manifest.services
         if self.trains:
@@ -90,7 +90,7 @@ class Setting:
         return Placement(found.trainer, services, found.retriever, tuple(elsewhere))
 
     def served(self, service: PaperService) -> str:
-        """Return the name of the model that a service has."""
+        """Return the name of a service's model."""
         return self.model.base if service.model == "base" else service.model
 
     @property
@@ -108,7 +108,7 @@ class Setting:
         return found
 
     def asking(self) -> list[str]:
-        """Overrides that name the services which the recipe itself does not find."""
+        """Overrides with the addresses of services that the recipe does not read from variables."""
         if self.miniature:
             return []
         return [
@@ -118,12 +118,12 @@ class Setting:
         ]
 
     def literally(self) -> list[str]:
-        """Overrides of what the paper prints and the recipe departs from."""
+        """Overrides that set what the paper prints where the recipe departs from it."""
         return [f"+{ABLATIONS}={self.manifest.system}/{LITERAL}"] if self.literal else []
 
     @property
     def has_literal(self) -> bool:
-        """True if there is an ablation of that kind, for the recipe."""
+        """True if the recipe has such an ablation."""
         return f"{self.manifest.system}/{LITERAL}" in ablation_names(self.model.recipe)
 
     def trainer_environment(self) -> dict[str, str]:
@@ -135,5 +135,5 @@ class Setting:
 
 
 def address(service: PaperService) -> str:
-    """Return the address of a service as bash reads it: of its variable, else on this machine."""
+    """Return the address of a service as a bash expression: its variable, or this machine."""
     return f"${{{service.variable}:-http://127.0.0.1:{service.port}/v1}}"
