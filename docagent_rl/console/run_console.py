@@ -204,14 +204,18 @@ class RunConsole:
     def _course(self) -> str:
         if len(self._rewards) < 2:
             return ""
-        (first, before), (last, after) = self._rewards[0], self._rewards[-1]
+        first, before = self._rewards[0]
+        last, after = self._rewards[-1]
         return f"; reward {before:.3f} at step {first}, {after:.3f} at step {last}"
 
     def _left(self, step: int) -> float | None:
         if not self._steps:  # a trainer that does not report when it is ready
             self._steps.append((step - 1, self._looking_since))
         self._steps.append((step, time.monotonic()))
-        (first, began), (last, now) = self._steps[-_RECENT - 1 :][0], self._steps[-1]
+        # the differences of the last _RECENT steps have one more end point
+        recent = self._steps[-_RECENT - 1 :]
+        first, began = recent[0]
+        last, now = recent[-1]
         if self._total is None or last <= first or step >= self._total:
             return None
         return (now - began) / (last - first) * (self._total - step)

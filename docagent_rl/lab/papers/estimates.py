@@ -15,8 +15,10 @@ from docagent_rl.lab.papers.machine import Machine
 from docagent_rl.lab.papers.manifest import FOLDER, SHARED, UNKNOWN, RetrieverIndex
 from docagent_rl.lab.stages.stage import Estimate
 
-TRAINING, SAMPLING = 0.3, 0.05
-"""Assumed shares of the peak: in passes over whole rows, and while tokens are sampled."""
+TRAINING = 0.3
+"""Assumed share of the peak in passes over whole rows."""
+SAMPLING = 0.05
+"""Assumed share of the peak while tokens are sampled."""
 PAGE_BYTES = 237_000
 """A page of a store (docs/retrieval/scale.md)."""
 GIB = 2**30
