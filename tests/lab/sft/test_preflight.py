@@ -84,7 +84,7 @@ def test_a_run_of_rl_starts_where_the_stage_before_it_ends(recipe):
             r"engine\.dtype=float32 has no effect.*\+engine\.mixed_precision=",
         ),
         (["data.truncation=left"], r"data\.truncation=left: it has no effect.*contain tokens"),
-        (["trainer.seed=3"], r"trainer\.seed=3: it has no effect.*a seed of its own"),
+        (["trainer.seed=3"], r"trainer\.seed=3: it has no effect.*a fixed seed of its own"),
         (["data.custom_cls.name=MultiTurnSFTDataset"], r"must be LedgerSftDataset"),
     ],
 )
