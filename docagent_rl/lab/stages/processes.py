@@ -184,9 +184,9 @@ class Services:
 
 def _answers(address: str) -> bool:
     # a proxy elsewhere would look for a loopback address on its own machine
-    options = {"trust_env": not is_loopback(address), "timeout": _ANSWER_S}
+    past_proxies = is_loopback(address)
     try:
-        with httpx2.stream("GET", address, **options) as reply:
+        with httpx2.stream("GET", address, timeout=_ANSWER_S, trust_env=not past_proxies) as reply:
             # one that asks for a token is running, too
             return reply.is_success or reply.status_code in (401, 403)
     except (httpx2.HTTPError, httpx2.InvalidURL):
