@@ -90,6 +90,19 @@ def test_the_share_of_a_box_in_a_region(region, share):
 
 
 @pytest.mark.parametrize(
+    ("region", "share"),
+    [
+        # x from .1 to .3 and y from .5 to .9, of an area of .4 by .6
+        ((0.0, 0.5, 0.3, 1.0), 1 / 3),
+        # x from .2 to .5 and y from .3 to .4
+        ((0.2, 0.0, 0.9, 0.4), 1 / 8),
+    ],
+)
+def test_the_share_of_a_box_that_is_no_square(region, share):
+    assert covered((0.1, 0.3, 0.5, 0.9), [region]) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
     "box", [(0.5, 0.25, 0.25, 0.5), (0.25, 0.5, 0.5, 0.25), (0.5, 0.5, 0.25, 0.25)]
 )
 def test_a_box_without_an_area_is_not_covered(box):

@@ -13,6 +13,7 @@ from docagent_rl.rollout.images import (
     EncodedImage,
     ImageEncoder,
     ImageSettings,
+    WholeImage,
     cores,
     image_tokens,
     join_features,
@@ -71,6 +72,11 @@ async def test_concurrent_requests_share_one_computation(processor, renderer):
     assert renderer.calls == [1]
     assert sum(fresh for _, fresh in results) == 1
     assert len({id(images[0]) for images, _ in results}) == 1
+
+
+def test_a_whole_image_counts_three_bytes_a_pixel():
+    pixels = Image.new("RGB", (140, 112))
+    assert WholeImage(ref(), pixels, num_tokens=20).nbytes == 3 * 140 * 112 == len(pixels.tobytes())
 
 
 async def test_kept_until_the_capacity_is_reached(processor, renderer):

@@ -1,12 +1,13 @@
 """The tokens to which a trajectory's rewards are assigned, over one context or several."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.envs.base import EndReason, Observation, RewardTerms, TextPart
+from docagent_rl.envs.base import EndReason, Observation, RewardTerms, TextPart, TokenTerm
 from docagent_rl.rollout.rollout import Limits
 from tests.rollout.stage import LIMITS, Rewarding
 
@@ -120,6 +121,26 @@ async def test_a_term_on_a_turn_without_tokens_is_placed_with_its_reward(stage):
     assert first == on_the_last(1.0 + 2.0 - 1.5, first)
     last = rollout.trajectory.turns[-1]
     assert (last.token_terms, last.reward) == ([], 0.5)
+
+
+class WithTermBeyondTheText(Rewarding):
+    """Puts before the terms of each turn one whose span lies behind the turn's text."""
+
+    async def step(self, turn):
+        result = await super().step(turn)
+        beyond = TokenTerm("beyond", (10_000, 10_001), -1.0, 2.0)
+        self.rewards[-1] += beyond.reward
+        terms = replace(result.terms, tokens=(beyond, *result.terms.tokens))
+        return replace(result, terms=terms)
+
+
+async def test_terms_after_one_without_tokens_keep_their_own_tokens(stage):
+    rollout = stage.rollout(["a word here"])
+    rollout.env = WithTermBeyondTheText([(FRESH, 8.0, -0.5, 1.0)])
+    (row,) = await rewards_of(rollout, stage.sample)
+    assert row[-1] == 8.0 - 2.0
+    assert sum(row[:-1]) == -0.5
+    assert [name for name, *_ in rollout.trajectory.turns[-1].token_terms] == ["penalty"]
 
 
 CONCLUDING = RewardTerms({"end": -1.0}, -1.0)

@@ -2,9 +2,17 @@ import dataclasses
 
 import pytest
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.rollout.playability import Playability, listed, open_all, prompt_tokens
+from docagent_rl.rollout.playability import (
+    Playability,
+    listed,
+    open_all,
+    prompt_tokens,
+    recipe_playability,
+)
 from docagent_rl.systems import SYSTEMS, get_system
 
 CHANGES = {
@@ -98,6 +106,22 @@ def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, 
     assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
     assert str(LIMIT) in unplayable.reason
     assert 0 < found.longest <= LIMIT
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_questions_are_opened_as_a_recipe_opens_them(long_workspace, shared, recipe):
+    """The recipe's own prompt and both rankings belong to what is checked."""
+    config = long_workspace.config(recipe)
+    parsed = DocAgentConfig.parse(plain_section(config.docagent))
+    resources = shared(recipe)
+    check = recipe_playability(parsed, resources.services.store)
+    sample = long_workspace.sample()
+    assert check.problem(sample, validate=False) is None
+    assert (check.system, check.config) == (resources.system, resources.env_config)
+    assert check.prompt == resources.prompt
+    assert check.services.second() is check.services.retriever
+    with pytest.raises(UserError, match="check_sample"):
+        check.services.retriever.retriever.search(["revenue"], top_k=1)
 
 
 def test_problems_are_listed_up_to_a_number():
