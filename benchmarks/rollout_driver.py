@@ -199,7 +199,7 @@ def step(driver: Driver, batch: KVBatchMeta) -> dict[str, Callable[[], Any]]:
         "archive": lambda: driver._archive(batch),
     }
     files = getattr(driver, "_files", None)  # absent where the archive writes at once
-    written = {} if files is None else {"written": files.settle}
+    written = {} if files is None else {"written": files.wait}
 
     def numbers() -> None:
         PPOTrainer._compute_metrics(

@@ -21,9 +21,9 @@ from docagent_rl.envs import (
     EnvState,
     ImagePart,
     LoggedTurn,
-    Marks,
     NoNewPage,
     Outcome,
+    OutcomeMetrics,
     PageRef,
     PagesShown,
     Part,
@@ -138,14 +138,14 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
         state.answer = action.text
         return await self.judge(logged, references(state.sample), action.text)
 
-    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+    def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward; one without an answer gets nothing."""
         state = self.running
         correct = outcome.term
         short = 1 / (1 + len(state.answer.split())) if end is EndReason.ANSWERED else 0.0
         brevity = self._config.brevity
         total = (1 - brevity) * correct + brevity * short
-        return state.settle(end, {"correct": correct, "short": short, "total": total})
+        return state.finish(end, {"correct": correct, "short": short, "total": total})
 
     def _view_of(self, page: PageRef, turn: int) -> View:
         return page_view(self._services.store.page(page), self._config.display, turn)
@@ -159,7 +159,7 @@ SYSTEM = System(
     make_grammar=OneLookEnv.make_grammar,
     prompt_spec=OneLookEnv.spec,
     # a trajectory is right if this number is at least one half
-    marks=Marks(outcome="reward/correct"),
+    outcome_metrics=OutcomeMetrics(outcome="reward/correct"),
     # training is refused if `docagent.judge` names no judge
     judged=True,
 )

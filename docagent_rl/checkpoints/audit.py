@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from docagent_rl.base.seals import SEAL, read_seal
+from docagent_rl.checkpoints.file_status import RUN, FileStatus, file_findings, is_run
 from docagent_rl.checkpoints.inspection import CheckpointState, inspect, is_left_behind
 from docagent_rl.checkpoints.manifest import (
     MANIFEST,
@@ -14,7 +15,6 @@ from docagent_rl.checkpoints.manifest import (
     step_folders,
     step_of,
 )
-from docagent_rl.checkpoints.standing import RUN, Standing, file_findings, is_run
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.layout import MARKER
 
@@ -63,12 +63,12 @@ def audit_sealed(root: Path) -> Audit:
     audit = Audit("")
     count = 0
     for found in file_findings(root):
-        count += found.standing is not Standing.ABSENT
-        if found.standing is Standing.DAMAGED:
+        count += found.status is not FileStatus.ABSENT
+        if found.status is FileStatus.DAMAGED:
             audit.damages.append(Damage(found.path, str(found)))
-        elif found.standing is Standing.UNSEALED:
+        elif found.status is FileStatus.UNSEALED:
             audit.unsealed.append(str(found))
-        elif found.standing is not Standing.WHOLE:
+        elif found.status is not FileStatus.WHOLE:
             audit.notes.append(str(found))
     audit.contents = f"{count} sealed files"
     return audit

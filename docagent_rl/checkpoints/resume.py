@@ -46,7 +46,7 @@ class StartChoice:
     """Whether verl would make the same choice."""
 
 
-def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
+def choose_checkpoint(config: DictConfig, check: CheckpointCheck) -> None:
     """Verify the checkpoint that a run would resume from, and choose another one if it is damaged.
 
     Nothing on disk is changed. verl itself verifies nothing: if the tracker is missing, it silently

@@ -32,7 +32,7 @@ SECRET = frozenset(
 KEYS_NAMED_BY = ("api_key_env", "token_env")
 
 
-def settle_environment(config: DictConfig) -> None:
+def resolve_environment(config: DictConfig) -> None:
     """Replace `${oc.env:...}` and `${now:...}` in a composed configuration with their present
     values.
 
@@ -69,7 +69,7 @@ def settle_environment(config: DictConfig) -> None:
             )
 
 
-def settle_reward_file(config: DictConfig) -> None:
+def resolve_reward_file(config: DictConfig) -> None:
     """Make the path of the user's reward function absolute, as Ray starts processes elsewhere."""
     for key in (f"{KEY}.path", "docagent.reward_function.path"):
         path = OmegaConf.select(config, key)
@@ -80,7 +80,7 @@ def settle_reward_file(config: DictConfig) -> None:
                     OmegaConf.update(config, key, str(absolute))
 
 
-def settle_folders(config: DictConfig) -> None:
+def resolve_folders(config: DictConfig) -> None:
     """Make relative paths of folders and prompt files absolute, so that a stored run can be read
     from anywhere.
 

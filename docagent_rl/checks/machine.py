@@ -12,7 +12,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.holding import hold_folder
+from docagent_rl.base.folder_lock import lock_folder
 from docagent_rl.base.io import disk_is_full
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.loopback import RAY
@@ -59,7 +59,7 @@ def hold_run_folder(config: DictConfig) -> None:
     for key in FOLDERS:
         if given := OmegaConf.select(config, key):
             path = Path(str(given)).expanduser()
-            hold_folder(path, f"{key}={path}")
+            lock_folder(path, f"{key}={path}")
 
 
 def check_device(config: DictConfig) -> Iterator[str]:

@@ -15,10 +15,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Seal
 from docagent_rl.base.user_code import MODULES_VARIABLE, import_module
-from docagent_rl.checkpoints.resume import settle_resume
+from docagent_rl.checkpoints.resume import choose_checkpoint
 from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
-from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
+from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.console.channel import CONSOLE_VARIABLE
 from docagent_rl.console.opening import begin_console
@@ -149,15 +149,15 @@ class Preflight(Callback):
         here reach the run.
         """
         try:
-            settle_environment(config)
-            settle_reward_file(config)
+            resolve_environment(config)
+            resolve_reward_file(config)
             machine.check_folders(config)  # before Hydra writes to them
             machine.hold_run_folder(config)  # before leftovers of an earlier start are ended
             begin_console(config, rl_facts, expectation(config))
             end_earlier(config)  # before memory is checked
             section = check(config)
-            settle_folders(config)  # after the check that refuses relative paths on a cluster
-            settle_resume(config, section.checkpoint_check)
+            resolve_folders(config)  # after the check that refuses relative paths on a cluster
+            choose_checkpoint(config, section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)
             machine.leave_out_own_ray(config)

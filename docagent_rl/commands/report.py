@@ -99,7 +99,7 @@ def report(
 async def _scored(
     paths: Sequence[Path], names: Sequence[str], judge: ModelConfig
 ) -> list[ScoredRun]:
-    from docagent_rl.checkpoints.standing import require_whole
+    from docagent_rl.checkpoints.file_status import require_whole
     from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.runs import ScoredRun

@@ -81,7 +81,9 @@ def drawn_texts(
         return []
     texts = [text for text in _flat_texts(pdf, number, picture.size) if _is_drawn(text, picture)]
     for annotation in sources:
-        own = [text for text in texts if text.extent and annotation.box.holds(text.extent.middle)]
+        own = [
+            text for text in texts if text.extent and annotation.box.contains(text.extent.middle)
+        ]
         if own:
             _take_value(own, annotation.value)
         elif line := _without_characters(annotation, picture, read):

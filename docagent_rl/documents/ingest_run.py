@@ -76,7 +76,7 @@ class IngestRun:
     report: IngestReport = field(default_factory=IngestReport)
     incomplete: list[ProbedDocument] = field(default_factory=list)
     """Stored documents whose layout is to be read again."""
-    twins: dict[str, Manifest] = field(default_factory=dict)
+    same_content: dict[str, Manifest] = field(default_factory=dict)
     """Stored documents with the same content as new ones, by the ids of the new ones."""
 
     def fail(self, name: str, error: DocumentError) -> None:
@@ -112,15 +112,15 @@ class IngestRun:
                         self.incomplete.append(probed)
                 elif old and not self.replace:
                     self.report.kept.append(probed.source.doc_id)
-                elif twin := self._by_content.get((probed.sha256, key)):
-                    self.twins[probed.source.doc_id] = twin
-                    stored.append((probed, twin.pages))
+                elif equal := self._by_content.get((probed.sha256, key)):
+                    self.same_content[probed.source.doc_id] = equal
+                    stored.append((probed, equal.pages))
                 elif probed.source.kind is SourceKind.OFFICE:
                     unprinted.append((probed, False))
                 else:
                     jobs.append(make_job(self.plan, probed, old))
         for probed in self._verify(stored):
-            damaged = probed.source.doc_id not in self.twins
+            damaged = probed.source.doc_id not in self.same_content
             if probed.source.kind is SourceKind.OFFICE:
                 unprinted.append((probed, damaged))
             else:
@@ -175,8 +175,8 @@ class IngestRun:
                 elif not outcome.result:
                     yield probed
                 else:
-                    if twin := self.twins.get(probed.source.doc_id):
-                        self._adopt(probed, twin)
+                    if equal := self.same_content.get(probed.source.doc_id):
+                        self._adopt(probed, equal)
                     else:
                         self.report.skipped.append(probed.source.doc_id)
                     # left by a run that was killed right after it wrote the manifest
@@ -270,11 +270,11 @@ class IngestRun:
         if unread := records[0].unread:
             self._unread(job.probed, unread)
 
-    def _adopt(self, probed: ProbedDocument, twin: Manifest) -> None:
+    def _adopt(self, probed: ProbedDocument, equal: Manifest) -> None:
         """Store a document with the pages of another one that has the same content."""
         doc_id = probed.source.doc_id
         source = Source(probed.source.name, probed.sha256)
-        if self._write(replace_fields(twin, doc_id=doc_id, source=source)):
+        if self._write(replace_fields(equal, doc_id=doc_id, source=source)):
             self.report.replaced.append(doc_id)
         self.report.reused.append(doc_id)
 

@@ -75,7 +75,7 @@ def _content(
         character = chr(code) if code else ""
         if character.strip() and not pdfium_c.FPDFText_IsGenerated(textpage, index):
             box = boxes.loose(index)
-            if not bounds.holds(box.middle):
+            if not bounds.contains(box.middle):
                 character = ""
             else:
                 shown.append(_Character(index, character, box))
@@ -86,7 +86,7 @@ def _content(
 def _stands_there(text: DrawnText, shown: Sequence[_Character]) -> bool:
     """Return whether the page's own content has the same letters where a text is drawn."""
     extent = text.extent or text.box
-    under = "".join(each.text for each in shown if extent.holds(each.box.middle))
+    under = "".join(each.text for each in shown if extent.contains(each.box.middle))
     return "".join("".join(text.lines).split()) in under
 
 

@@ -49,7 +49,7 @@ class Box(NamedTuple):
         down = (self.bottom - self.top) / 4
         return Box(self.left + across, self.top + down, self.right - across, self.bottom - down)
 
-    def holds(self, point: tuple[float, float]) -> bool:
+    def contains(self, point: tuple[float, float]) -> bool:
         """Return whether a point `(x, y)` is in it."""
         return self.left <= point[0] <= self.right and self.top <= point[1] <= self.bottom
 

@@ -157,7 +157,7 @@ class Sources:
         """Add a document that is left out."""
         self.failed.append(FailedDocument(_printable(name), reason))
 
-    def settle(self) -> None:
+    def sort_out_ids(self) -> None:
         """Sort the documents by id; those that share an id fail, each with the name of another."""
         by_id: dict[str, list[SourceDocument]] = defaultdict(list)
         for document in self.documents:
@@ -209,7 +209,7 @@ def discover(source: Path) -> Sources:
     if not found.documents and not found.failed:
         suffixes = " ".join(sorted(IMAGE_SUFFIXES))
         raise UserError(f"no PDF and no page image ({suffixes}) under {source}")
-    found.settle()
+    found.sort_out_ids()
     return found
 
 

@@ -229,14 +229,14 @@ class AnswerCache(Generic[T]):
         if known_call is None:
             coming[question] = call
 
-            def settle(done: asyncio.Future[T]) -> None:
+            def keep_answer(done: asyncio.Future[T]) -> None:
                 if coming.get(question) is call:
                     del coming[question]
                 if self._capacity and not done.cancelled() and done.exception() is None:
                     with self._lock:
                         self._known[question] = done.result()
 
-            call.task.add_done_callback(settle)
+            call.task.add_done_callback(keep_answer)
         call.waiting += 1
         try:
             # shielded, so that a caller that is cancelled does not cancel the others' call

@@ -42,7 +42,7 @@ from docagent_rl.envs.base import (
     EndReason as EndReason,
     EnvState as EnvState,
     ImagePart as ImagePart,
-    Marks as Marks,
+    OutcomeMetrics as OutcomeMetrics,
     Message as Message,
     Observation as Observation,
     Part as Part,

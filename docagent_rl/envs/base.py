@@ -205,7 +205,7 @@ class EnvState:
             setattr(self, name, value)
         self.log.turns[-1].dropped = True
 
-    def settle(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
+    def finish(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
         """End the trajectory and return its terms; the value `total` is the reward."""
         self.end = end
         self.terms = RewardTerms(values, reward=values["total"])
@@ -245,7 +245,7 @@ def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class OutcomeMetrics:
     """The names of the metrics for the outcome, in [0, 1], and for the format of the turns.
 
     A trajectory without the metric `outcome` is unjudged. `full_form` is the value of the metric
@@ -266,7 +266,7 @@ class Marks:
         return None if given is None else given >= self.full_form
 
 
-UNMARKED = Marks()
+NO_OUTCOME_METRICS = OutcomeMetrics()
 
 
 class UnknownActionError(TypeError):
@@ -287,7 +287,7 @@ class DocEnv(ABC, Generic[StateT]):
     """
 
     _state: StateT | None = None
-    marks: Marks = UNMARKED
+    outcome_metrics: OutcomeMetrics = NO_OUTCOME_METRICS
     """The marks of its system."""
     reward_function: RewardFunction | None = None
     """The user's own reward function, called when the trajectory has ended (`rollout.recorder`)."""

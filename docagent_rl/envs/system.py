@@ -16,7 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.section import validated
 from docagent_rl.base.user_code import import_module
-from docagent_rl.envs.base import UNMARKED, DocEnv, Marks
+from docagent_rl.envs.base import NO_OUTCOME_METRICS, DocEnv, OutcomeMetrics
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.rewards.formula import Formula
@@ -122,7 +122,7 @@ class System(Generic[ConfigT]):
     """Returns the maximum number of visual tokens of a trajectory, which its context must hold."""
     two_rankings: Callable[[ConfigT], bool] = lambda config: False
     """Returns whether a configuration uses a second retriever (`docagent.text_retriever`)."""
-    marks: Marks = UNMARKED
+    outcome_metrics: OutcomeMetrics = NO_OUTCOME_METRICS
     """The metrics for the outcome and the format, used by the evidence funnel and the filters of
     `collect`.
     """
@@ -213,7 +213,7 @@ class System(Generic[ConfigT]):
     ) -> DocEnv:
         """Return a new environment for a parsed configuration and a loaded prompt."""
         env = self.env(config, services, prompt, validate=validate)
-        env.marks = self.marks
+        env.outcome_metrics = self.outcome_metrics
         return env
 
     def make_agent(self, config: ConfigT) -> ScriptedAgent[ConfigT]:

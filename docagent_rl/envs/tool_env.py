@@ -1,4 +1,4 @@
-"""The base environment of most systems: parse a turn, execute its action, settle the trajectory."""
+"""The base of most environments: parse a turn, execute its action, reward the trajectory."""
 
 import asyncio
 import time
@@ -59,7 +59,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
     """The environment of a system in which each turn contains one action of a grammar.
 
     Subclass `ToolEnv[MyConfig, MyState]` and implement `new_state`, `make_grammar` and `variables`.
-    If only the last turn is rewarded, also implement `act`, `score` and `settle`; otherwise
+    If only the last turn is rewarded, also implement `act`, `score` and `final_terms`; otherwise
     override `step` and `conclude`.
 
     `prompt` has the parts of `spec`; the packaged prompt is the default. `validate` is true in
@@ -122,7 +122,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
             parts = await self.execute(state, logged, turn.text)
             state.log.turns.append(logged)
             return StepResult(Observation.user(*parts), record=self.record(logged))
-        terms = self.settle(end, outcome)
+        terms = self.final_terms(end, outcome)
         return StepResult(None, end=end, terms=terms, record=self.record(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
@@ -130,7 +130,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         state = self.running
         if state.log.turns:
             state.take_back()
-        return self.settle(reason, NO_ANSWER)
+        return self.final_terms(reason, NO_ANSWER)
 
     def read(self, state: StateT, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn without executing its action."""
@@ -166,7 +166,7 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         """Return the outcome of an answer, and record the effect of its turn."""
         raise NotImplementedError
 
-    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+    def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward."""
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ from docagent_rl.base.untrusted import inserted
 from docagent_rl.config import plain_section
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
 from docagent_rl.rollout.images import marks, merges
-from docagent_rl.rollout.ledger import Placed
+from docagent_rl.rollout.ledger import LedgerImage
 
 _ASSISTANT = "docagent-assistant-turn"
 
@@ -82,7 +82,7 @@ class ChatCodec:
         """Decode sampled ids, without special tokens."""
         return self.tokenizer.decode(list(token_ids), skip_special_tokens=True)
 
-    def prompt_ids(self, prompt: Observation, images: Sequence[Placed] = ()) -> list[int]:
+    def prompt_ids(self, prompt: Observation, images: Sequence[LedgerImage] = ()) -> list[int]:
         """Return the tokens of the prompt, including the header of the first assistant turn."""
         text = self.render(self._messages(prompt.messages), generation=True)
         return self._expand(self.text_ids(text), images)
@@ -90,7 +90,7 @@ class ChatCodec:
     def observation_ids(
         self,
         observation: Observation,
-        images: Sequence[Placed] = (),
+        images: Sequence[LedgerImage] = (),
         *,
         closed: bool,
         shown: int = 0,
@@ -202,7 +202,7 @@ class ChatCodec:
                 f"the model's chat template rejects a conversation of {roles}: {error}"
             ) from error
 
-    def _expand(self, ids: list[int], images: Sequence[Placed]) -> list[int]:
+    def _expand(self, ids: list[int], images: Sequence[LedgerImage]) -> list[int]:
         if self.image_token_id is None:
             if images:
                 raise UserError(

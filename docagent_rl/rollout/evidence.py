@@ -15,14 +15,14 @@ from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.envs.recorded import listing, mapping
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.retrieval.tokens import Tokenizer
-from docagent_rl.rollout.looks import (
+from docagent_rl.rollout.seen_pages import (
     Fractions,
-    Look,
     PlayedTurn,
+    SeenPage,
     answer_in,
     gold_boxes,
     gold_pages,
-    prompt_looks,
+    pages_seen_in_prompt,
     records_of,
 )
 
@@ -140,21 +140,21 @@ def _evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | 
     recorded = listing(trajectory.get("turns"))
     records = records_of(trajectory) if records is None else records
     turns = [PlayedTurn.of(turn, record) for turn, record in zip(recorded, records, strict=True)]
-    looks = list(prompt_looks(trajectory.get("prompt")))
+    seen = list(pages_seen_in_prompt(trajectory.get("prompt")))
     for number, turn in enumerate(turns):
         if not turn.dropped:
-            looks += turn.looks(number)
+            seen += turn.seen_pages(number)
     asked = _asked_itself(str(sample.get("question")), turns, gold)
     sought = any(turn.searches for turn in turns)
-    found = {page for turn in turns for page in turn.found} | {look.page for look in looks}
-    readings = _readings(looks, gold_boxes(sample))
-    looked = gold <= {reading.look.page for reading in readings}
+    found = {page for turn in turns for page in turn.found} | {each.page for each in seen}
+    readings = _readings(seen, gold_boxes(sample))
+    looked = gold <= {reading.seen.page for reading in readings}
     answered = answer_in(records) is not None
     passed = (
         (Stage.SOUGHT, sought or bool(found)),
         (Stage.REACH, bool(asked)),
         (Stage.FOUND, gold <= found),
-        (Stage.SHOWN, gold <= {look.page for look in looks}),
+        (Stage.SHOWN, gold <= {each.page for each in seen}),
         (Stage.LOOKED, looked),
         (Stage.ANSWERED, looked and answered),
         (Stage.KEPT, answered and gold <= _kept(str(sample.get("doc_id")), turns, readings)),
@@ -179,53 +179,53 @@ def _asked_itself(question: str, turns: Sequence[PlayedTurn], gold: frozenset[st
 
 
 class Reading(NamedTuple):
-    """A look in which the evidence of its page could be read, and how."""
+    """A page whose evidence could be read where it was seen, and how."""
 
-    look: Look
+    seen: SeenPage
     branch: Branch
 
 
-def _readings(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[Reading]:
-    """Return the looks in which the evidence on their page could be read.
+def _readings(seen: Sequence[SeenPage], boxes: Mapping[str, Sequence[Fractions]]) -> list[Reading]:
+    """Return the seen pages on which the evidence could be read.
 
     `boxes` are the evidence boxes of each page.
     """
     # a crop is compared with the largest image of its whole page
     whole_pixels: dict[str, int] = {}
-    for look in looks:
-        if not look.regions and look.pixels is not None:
-            whole_pixels[look.page] = max(look.pixels, whole_pixels.get(look.page, 0))
+    for each in seen:
+        if not each.regions and each.pixels is not None:
+            whole_pixels[each.page] = max(each.pixels, whole_pixels.get(each.page, 0))
     readings = []
-    for look in looks:
-        branch = _branch(look, boxes.get(look.page, ()), whole_pixels.get(look.page, 0))
+    for each in seen:
+        branch = _branch(each, boxes.get(each.page, ()), whole_pixels.get(each.page, 0))
         if branch is not None:
-            readings.append(Reading(look, branch))
+            readings.append(Reading(each, branch))
     return readings
 
 
-def _branch(look: Look, boxes: Sequence[Fractions], whole_pixels: int) -> Branch | None:
-    """Return how the evidence on a page could be read in a look at it; `None` if it could not.
+def _branch(seen: SeenPage, boxes: Sequence[Fractions], whole_pixels: int) -> Branch | None:
+    """Return how the evidence on a page could be read when it was seen; `None` if it could not.
 
     `boxes` are the evidence boxes, if known; `whole_pixels` is the number of pixels of the page
     when it was shown as a whole.
     """
-    if look.candidate:
+    if seen.candidate:
         return None
     # a crop must cover an evidence box; without boxes, any part of the page counts
-    if look.regions and any(covered(box, look.regions) < COVERED for box in boxes):
+    if seen.regions and any(covered(box, seen.regions) < COVERED for box in boxes):
         return None
-    if look.pixels is None:
+    if seen.pixels is None:
         return Branch.TEXT
-    if not look.regions:
+    if not seen.regions:
         return Branch.WHOLE
     # it is no zoom if the part has no more pixels than in the image of the whole page
-    area = sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in look.regions)
-    return Branch.ZOOMED if look.pixels > area * whole_pixels else Branch.WHOLE
+    area = sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in seen.regions)
+    return Branch.ZOOMED if seen.pixels > area * whole_pixels else Branch.WHOLE
 
 
 def _way(readings: Sequence[Reading], gold: frozenset[str]) -> Branch:
     """Return the first member of `Branch` in which a gold page was read."""
-    ways = {reading.branch for reading in readings if reading.look.page in gold}
+    ways = {reading.branch for reading in readings if reading.seen.page in gold}
     return next(branch for branch in Branch if branch in ways)
 
 
@@ -235,9 +235,9 @@ def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading])
     if written is not None:
         # another model answered, from the pages recorded with its answer
         had = {f"{doc_id}#{number}" for number in written.pages}
-        return frozenset(look.page for look, _ in readings if look.page in had)
+        return frozenset(seen.page for seen, _ in readings if seen.page in had)
     begin = _begin_of_row(turns)
-    return frozenset(look.page for look, _ in readings if look.turn >= begin)
+    return frozenset(seen.page for seen, _ in readings if seen.turn >= begin)
 
 
 def _begin_of_row(turns: Sequence[PlayedTurn]) -> int:

@@ -8,7 +8,7 @@ NO_TURN = -1
 """The turn index of tokens that were not sampled."""
 
 
-class Placed(Protocol):
+class LedgerImage(Protocol):
     """An image as the ledger sees it: its number of placeholder tokens."""
 
     @property
@@ -32,7 +32,7 @@ class LedgerTurn:
     token_ids: list[int]
     log_probs: list[float]
     observation_ids: list[int] = field(default_factory=list)
-    images: tuple[Placed, ...] = ()
+    images: tuple[LedgerImage, ...] = ()
     rewards: list[float] = field(default_factory=list)
 
 
@@ -56,7 +56,7 @@ class LedgerRow:
     log_probs: list[float] | None
     turn_index: list[int]
     rewards: list[float]
-    images: tuple[Placed, ...]
+    images: tuple[LedgerImage, ...]
 
 
 class TurnLedger:
@@ -85,14 +85,14 @@ class TurnLedger:
         *,
         max_response: int,
         image_token_id: int | None,
-        images: Sequence[Placed] = (),
+        images: Sequence[LedgerImage] = (),
     ) -> None:
         self._image_token_id = image_token_id
         self._max_response = max_response
         self._check_placeholders(prompt_ids, images, "prompt")
         self._prompt_length = len(prompt_ids)
         self._ids = list(prompt_ids)
-        self._images: list[Placed] = list(images)
+        self._images: list[LedgerImage] = list(images)
         self._turns: list[LedgerTurn] = []
 
     @property
@@ -101,7 +101,7 @@ class TurnLedger:
         return list(self._ids)
 
     @property
-    def images(self) -> tuple[Placed, ...]:
+    def images(self) -> tuple[LedgerImage, ...]:
         """Return every image of the sequence, in order."""
         return tuple(self._images)
 
@@ -154,7 +154,7 @@ class TurnLedger:
         self._turns.append(turn)
 
     def add_observation(
-        self, token_ids: Sequence[int], images: Sequence[Placed] = (), *, reserve: int = 1
+        self, token_ids: Sequence[int], images: Sequence[LedgerImage] = (), *, reserve: int = 1
     ) -> bool:
         """Append the observation that follows the last turn, or reject it as a whole.
 
@@ -242,7 +242,7 @@ class TurnLedger:
         )
 
     def _check_placeholders(
-        self, token_ids: Sequence[int], images: Sequence[Placed], where: str
+        self, token_ids: Sequence[int], images: Sequence[LedgerImage], where: str
     ) -> None:
         found = 0 if self._image_token_id is None else list(token_ids).count(self._image_token_id)
         expected = sum(image.num_tokens for image in images)

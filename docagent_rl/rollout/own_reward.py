@@ -5,7 +5,7 @@ import json
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.checks import references
 from docagent_rl.rewards.custom.signature import RewardCall
-from docagent_rl.rollout.looks import answer_in
+from docagent_rl.rollout.seen_pages import answer_in
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 

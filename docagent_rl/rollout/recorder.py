@@ -172,10 +172,10 @@ class Recorder:
         gold = [PageRef(doc_id, page) for doc_id, page in sample.gold_pages]
         by_turn = dict(enumerate(self.searches, start=1))
         numbers = self.env.metrics()
-        marks = self.env.marks
+        names = self.env.outcome_metrics
         self._refuse_not_finite(numbers, "metric")
-        trajectory.outcome = marks.outcome_of(numbers)
-        trajectory.well_formed = marks.form_of(numbers)
+        trajectory.outcome = names.outcome_of(numbers)
+        trajectory.well_formed = names.form_of(numbers)
         judged = trajectory.outcome.metrics() if trajectory.outcome is not None else {}
         trajectory.metrics = {**numbers, **judged, **search_metrics(by_turn, gold)}
 

@@ -128,7 +128,7 @@ class Trajectory:
         attempts: how often the trajectory was started.
         metrics: the environment's metrics by name.
         outcome: whether the answer is right, wrong or unjudged; `None` for a masked trajectory, and
-            if the system has no metric for it (`Marks`).
+            if the system has no metric for it (`OutcomeMetrics`).
         well_formed: whether the format was fully correct; `None` if nothing scores it.
         image_preprocessings: number of images that were preprocessed for this trajectory.
         image_loads: number of images that the rollout servers fetched for this trajectory.

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, sealing
-from docagent_rl.checkpoints.resume import named_checkpoint, settle_resume
+from docagent_rl.checkpoints.resume import choose_checkpoint, named_checkpoint
 from docagent_rl.checks.recipe_check import composed_recipe
 from tests.checkpoints.saved import cut, flip, save
 
@@ -29,7 +29,7 @@ def settled(root, recipe=GRPO, check=FULL, **changes):
     config = copy.deepcopy(recipe_config(recipe))
     for name, value in {"trainer.default_local_dir": str(root), **changes}.items():
         OmegaConf.update(config, name, value)
-    settle_resume(config, check)
+    choose_checkpoint(config, check)
     return config.trainer.resume_mode, config.trainer.resume_from_path
 
 

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.environment import settle_reward_file
+from docagent_rl.checks.environment import resolve_reward_file
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.config import DocAgentConfig, plain_section
@@ -79,7 +79,7 @@ def test_a_name_of_a_term_of_the_system_is_refused(file):
 def test_processes_in_other_folders_find_the_file(file, monkeypatch, key, path):
     monkeypatch.chdir(file.parent)
     config = composed_recipe(RECIPE, ["+profile=cpu", f"{key}='{path}'"])
-    settle_reward_file(config)
+    resolve_reward_file(config)
     assert DocAgentConfig.parse(plain_section(config.docagent)).reward_function.path == str(file)
     if key == f"{KEY}.path":
         assert OmegaConf.select(config, key) == str(file)
@@ -87,5 +87,5 @@ def test_processes_in_other_folders_find_the_file(file, monkeypatch, key, path):
 
 def test_the_path_of_a_module_stays():
     config = composed_recipe(RECIPE, ["+profile=cpu", f"{KEY}.path=pkg://mine.rewards"])
-    settle_reward_file(config)
+    resolve_reward_file(config)
     assert OmegaConf.select(config, f"{KEY}.path") == "pkg://mine.rewards"

@@ -28,9 +28,9 @@ from docagent_rl.envs.base import (
     EndReason,
     EnvState,
     ImagePart,
-    Marks,
     Message,
     Observation,
+    OutcomeMetrics,
     RewardTerms,
     Role,
     StepResult,
@@ -302,7 +302,7 @@ def test_a_state_is_settled_by_the_total(make_sample):
     state = EnvState(make_sample())
     before = state.common_metrics(("outcome",))
     assert (before["reward/outcome"], before["finished"], before["context_full"]) == (0.0, 0.0, 0.0)
-    terms = state.settle(EndReason.ANSWERED, {"outcome": 1, "total": 0.75})
+    terms = state.finish(EndReason.ANSWERED, {"outcome": 1, "total": 0.75})
     assert (terms.reward, state.terms, state.end) == (0.75, terms, EndReason.ANSWERED)
     found = state.common_metrics(("outcome", "form"))
     assert (found["reward/outcome"], found["reward/form"], found["finished"]) == (1.0, 0.0, 1.0)
@@ -324,15 +324,18 @@ def test_an_environment_is_reset_before_it_is_played(make_sample):
 
 
 def test_marks_name_the_numbers_of_outcome_and_form():
-    marks = Marks("right", "penalty", full_form=0.0)
+    marks = OutcomeMetrics("right", "penalty", full_form=0.0)
     assert [marks.outcome_of({"right": 0.5}), marks.outcome_of({})] == [
         Outcome.of(0.5),
         Outcome.of(None),
     ]
     assert [marks.form_of({"penalty": value}) for value in (0.0, -0.1, 0.5)] == [True, False, True]
     assert marks.form_of({}) is None
-    assert (Marks().outcome_of({"right": 1.0}), Marks().form_of({"form": 1.0})) == (None, None)
-    assert Marks(form="form").form_of({"form": 1.0}) is True
+    assert (
+        OutcomeMetrics().outcome_of({"right": 1.0}),
+        OutcomeMetrics().form_of({"form": 1.0}),
+    ) == (None, None)
+    assert OutcomeMetrics(form="form").form_of({"form": 1.0}) is True
     assert measured({"a": 0.0, "b": None}) == {"a": 0.0}
 
 

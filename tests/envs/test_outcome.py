@@ -1,7 +1,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.outcome import (
     ACCURACY,
     NO_ANSWER,
@@ -43,10 +43,10 @@ def test_a_state_that_is_not_that_of_its_score_is_refused(state, score):
 
 
 def test_a_trajectory_without_the_number_of_its_system_is_unjudged():
-    marks = Marks("judge_score")
+    marks = OutcomeMetrics("judge_score")
     assert marks.outcome_of({"judge_score": 1.0}) == Outcome.of(1.0)
     assert marks.outcome_of({"reward/outcome": 0.0}) == UNJUDGED
-    assert Marks().outcome_of({"judge_score": 1.0}) is None
+    assert OutcomeMetrics().outcome_of({"judge_score": 1.0}) is None
 
 
 def test_a_recorded_outcome_holds_a_state_and_a_score():

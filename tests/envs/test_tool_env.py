@@ -47,8 +47,8 @@ class Small(Bare):
     async def score(self, state, logged, action):
         return Outcome.of(0.5)
 
-    def settle(self, end, outcome):
-        return self.state.settle(end, {"outcome": outcome.term, "total": outcome.term / 2})
+    def final_terms(self, end, outcome):
+        return self.state.finish(end, {"outcome": outcome.term, "total": outcome.term / 2})
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ async def test_a_system_writes_what_the_environment_leaves_open(make, make_sampl
         with pytest.raises(NotImplementedError):
             await env.step(AssistantTurn(turn))
     with pytest.raises(NotImplementedError):
-        env.settle(EndReason.ANSWERED, NO_ANSWER)
+        env.final_terms(EndReason.ANSWERED, NO_ANSWER)
     with pytest.raises(NotImplementedError):
         await env.score(env.state, env.state.log.turns[-1], Answer((0, 1), (0, 1), "blue"))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from custom_system import SYSTEM
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.collect.case import case_of
@@ -28,8 +28,8 @@ FILTERS = (
 def played(world):
     shared = resources(world, "custom_system:SYSTEM", judge={"kind": "exact"})
 
-    async def play(answer, marks=SYSTEM.marks):
-        shared.system, sample = replace(SYSTEM, marks=marks), world.samples[1]
+    async def play(answer, names=SYSTEM.outcome_metrics):
+        shared.system, sample = replace(SYSTEM, outcome_metrics=names), world.samples[1]
         texts = [
             f"<search>{sample.question}</search>",
             f"<answer>{answer or sample.answers[0]}</answer>",
@@ -56,11 +56,11 @@ async def test_a_right_trajectory_is_kept_and_a_wrong_one_is_lost_where_it_fails
 
 @pytest.mark.parametrize(("full", "sound"), [(0.0, True), (1.0, False)])
 async def test_a_form_that_is_a_penalty_is_in_order_at_0(played, full, sound):
-    trajectory = await played("a b c", Marks(form="reward/correct", full_form=full))
+    trajectory = await played("a b c", OutcomeMetrics(form="reward/correct", full_form=full))
     assert case_of(trajectory).sound is sound
     assert trajectory.outcome is None
 
 
 async def test_without_an_outcome_nothing_is_said_to_be_wrong(played):
-    found = (await played("no", Marks())).evidence
+    found = (await played("no", OutcomeMetrics())).evidence
     assert (found.stage, found.outcome, found.reached(Stage.RIGHT)) == (Stage.KEPT, None, None)

@@ -25,7 +25,7 @@ from docagent_rl.checkpoints.manifest import (
     step_folders,
     write_manifest,
 )
-from docagent_rl.checkpoints.resume import settle_resume
+from docagent_rl.checkpoints.resume import choose_checkpoint
 from docagent_rl.checkpoints.retention import Retention
 from docagent_rl.checks.preflight import check
 from docagent_rl.checks.recipe_check import composed_recipe
@@ -82,7 +82,7 @@ def resumed(root, **changes) -> tuple[str, str | None]:
     config = composed_recipe(VRAG, ["+profile=cpu"])
     for key, value in {"trainer.default_local_dir": str(root), **changes}.items():
         OmegaConf.update(config, key, value)
-    settle_resume(config, FULL)
+    choose_checkpoint(config, FULL)
     return config.trainer.resume_mode, config.trainer.resume_from_path
 
 

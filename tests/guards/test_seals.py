@@ -8,8 +8,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Seal
 from docagent_rl.checkpoints.audit import audit_run
+from docagent_rl.checkpoints.file_status import require_whole
 from docagent_rl.checkpoints.manifest import sealing
-from docagent_rl.checkpoints.standing import require_whole
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.store import DocumentStore

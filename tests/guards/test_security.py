@@ -18,7 +18,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.base.text import visible
-from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.environment import resolve_environment
 from docagent_rl.commands.view import view_command
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.layout import StoreLayout
@@ -247,7 +247,9 @@ def test_no_secret_of_the_environment_becomes_a_value_that_is_saved(monkeypatch,
     monkeypatch.setenv(variable, "s3cret")
     services = {"judge": {"api_key_env": "PLAIN"}}
     with pytest.raises(UserError, match=variable) as refused:
-        settle_environment(OmegaConf.create({"docagent": services, "x": f"${{oc.env:{variable}}}"}))
+        resolve_environment(
+            OmegaConf.create({"docagent": services, "x": f"${{oc.env:{variable}}}"})
+        )
     assert "s3cret" not in str(refused.value)
 
 

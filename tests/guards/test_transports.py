@@ -25,7 +25,7 @@ from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.samples.questions import read_questions, scan_questions
 from docagent_rl.samples.validation import validate_file
 from docagent_rl.training.settings.trackers import access_problems
-from tests.base.test_holding import starts, tried  # noqa: F401  a fixture
+from tests.base.test_folder_lock import starts, tried  # noqa: F401  a fixture
 from tests.chat_server import RawServer, completion
 from tests.documents.conftest import write_pdf
 from tests.documents.test_page_tree import miscounted

@@ -3,9 +3,9 @@ import pytest
 from docagent_rl.envs.outcome import OutcomeState
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.rollout.evidence import Branch, Evidence, Stage, covered, evidence_of, shares
-from docagent_rl.rollout.looks import (
-    Look,
+from docagent_rl.rollout.seen_pages import (
     PlayedTurn,
+    SeenPage,
     answer_in,
     gold_boxes,
     gold_pages,
@@ -25,8 +25,8 @@ from tests.rollout.evidence_turns import (
 SMALL = {"size": [140, 84]}
 
 
-def looks(given, number):
-    return PlayedTurn.of(given, TurnRecord.from_dict(given["info"])).looks(number)
+def seen_pages(given, number):
+    return PlayedTurn.of(given, TurnRecord.from_dict(given["info"])).seen_pages(number)
 
 
 @pytest.mark.parametrize(
@@ -283,8 +283,8 @@ def test_a_crop_alone_shows_what_it_holds():
 def test_several_regions_are_one_look():
     stacked = crop("r#13", None)
     stacked["info"]["effect"] |= {"regions": [[0.0, 0.0, 0.5, 0.25], [0.1, 0.1, 0.5, 0.3]]}
-    (look,) = looks(stacked, 3)
-    assert look == Look("r#13", 3, ((0.0, 0.0, 0.5, 0.25), (0.1, 0.1, 0.5, 0.3)), 280 * 168)
+    (page,) = seen_pages(stacked, 3)
+    assert page == SeenPage("r#13", 3, ((0.0, 0.0, 0.5, 0.25), (0.1, 0.1, 0.5, 0.3)), 280 * 168)
     boxes = {"13": [BOX, [0.0, 0.0, 0.1, 0.1]]}
     assert (
         evidence_of(trajectory(search("r#13"), stacked, answer(), boxes=boxes)).branch

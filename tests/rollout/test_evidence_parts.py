@@ -1,4 +1,4 @@
-"""Parts of evidence: shares, what was kept, looks, rows of contexts."""
+"""Parts of evidence: shares, what was kept, seen, rows of contexts."""
 
 import pytest
 

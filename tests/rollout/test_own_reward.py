@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from docagent_rl.envs.base import Marks, RewardTerms, TokenTerm
+from docagent_rl.envs.base import OutcomeMetrics, RewardTerms, TokenTerm
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.rewards.custom.config import RewardFunctionConfig
@@ -52,7 +52,7 @@ async def played(stage, function, last=None):
     rollout = stage.rollout(
         [search("report"), last or f"<answer>{stage.sample.answers[0]}</answer>"]
     )
-    rollout.env.marks = Marks("reward/outcome", "reward/format")
+    rollout.env.outcome_metrics = OutcomeMetrics("reward/outcome", "reward/format")
     rollout.env.reward_function = function
     ledgers = await rollout.play(stage.sample)
     return rollout.trajectory, [ledger.row() for ledger in ledgers]

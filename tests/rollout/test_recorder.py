@@ -8,8 +8,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
     EndReason,
-    Marks,
     Observation,
+    OutcomeMetrics,
     RewardTerms,
     StepResult,
     TextPart,
@@ -34,7 +34,7 @@ def searched(*pages: int) -> SearchNote:
 class Noting:
     """An environment that searches according to a list, and returns given metrics."""
 
-    marks = Marks("right", "form", 0.0)
+    outcome_metrics = OutcomeMetrics("right", "form", 0.0)
     reward_function = None
 
     def __init__(self, searches, outcome=None, **metrics):

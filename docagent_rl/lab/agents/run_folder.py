@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.holding import holding
+from docagent_rl.base.folder_lock import folder_locked
 from docagent_rl.base.io import writable
 from docagent_rl.base.seals import Seal
 from docagent_rl.base.text import encodable, id_problem
-from docagent_rl.checkpoints.standing import require_whole, root_of
+from docagent_rl.checkpoints.file_status import require_whole, root_of
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
 
 logger = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class RunFolder:
             size += len(more)
             self.seal.grow(self.trajectories_file, size, digest.hexdigest())
 
-        with holding(self.path, str(self.path)):
+        with folder_locked(self.path, str(self.path)):
             with writable(self.trajectories_file):
                 handle = os.open(
                     self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644

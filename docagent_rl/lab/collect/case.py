@@ -7,7 +7,7 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
-from docagent_rl.rollout.looks import gold_pages, images_of, turn_looks
+from docagent_rl.rollout.seen_pages import gold_pages, images_of, pages_seen_in_turn
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from docagent_rl.samples.answer_format import LISTS, folded_format
 
@@ -92,7 +92,9 @@ def case_of(trajectory: Trajectory) -> Case:
     # pages that were shown to be read, or to be chosen from
     shown: set[str] = set()
     for turn in turns:
-        shown.update(look.page for look in turn_looks(turn.record, images_of(turn.observation), 0))
+        shown.update(
+            each.page for each in pages_seen_in_turn(turn.record, images_of(turn.observation), 0)
+        )
     return Case(
         question=str(sample.get("question_id") or trajectory.uid),
         number=trajectory.number,

@@ -11,7 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, refuse_for, run_checks
 from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
-from docagent_rl.checks.environment import settle_environment, settle_folders, settle_reward_file
+from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.checks.recipe_list import TrainerKind, recipe_kind
 from docagent_rl.config import DocAgentConfig, plain_section
@@ -52,9 +52,9 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
     ]
     run = composed_recipe(recipe, [each for each in overrides if each not in own])
     try:
-        settle_environment(run)
-        settle_reward_file(run)
-        settle_folders(run)
+        resolve_environment(run)
+        resolve_reward_file(run)
+        resolve_folders(run)
         with open_dict(run):
             for key in ("docagent.retriever", "docagent.text_retriever"):
                 _search_here(OmegaConf.select(run, key))

@@ -167,7 +167,7 @@ class Importer:
                 found[draft.doc_id] = pages
         return found
 
-    def settle(self, drafts: Sequence[ImportedQuestion]) -> None:
+    def revise(self, drafts: Sequence[ImportedQuestion]) -> None:
         """Make changes that depend on all questions; does nothing by default."""
 
 

@@ -75,7 +75,7 @@ class _MPDocVQA(Importer):
             pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
             draft.cites = [(draft.doc_id, page) for page in pages]
 
-    def settle(self, drafts: Sequence[ImportedQuestion]) -> None:
+    def revise(self, drafts: Sequence[ImportedQuestion]) -> None:
         lists: dict[str, set[tuple[str, ...]]] = defaultdict(set)
         for draft in drafts:
             lists[draft.doc_id].add(tuple(draft.extra["page_names"]))

@@ -99,8 +99,8 @@ class _Import:
     def run(self) -> tuple[dict[str, list[Sample]], ImportReport]:
         report = self.report
         read = self._drafts()
-        with named_if_own(self.importer, "settle"):
-            self.importer.settle(read)
+        with named_if_own(self.importer, "revise"):
+            self.importer.revise(read)
         drafts = []
         for draft in read:  # before documents are gathered: refused questions need none
             refusal = self.settings.selection.refusal(draft.split, answerable=draft.answerable)

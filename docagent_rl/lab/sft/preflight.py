@@ -19,7 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import tell, traceback_text
 from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.checks.check import refuse
-from docagent_rl.checks.environment import settle_environment
+from docagent_rl.checks.environment import resolve_environment
 from docagent_rl.checks.machine import check_device, check_folders, hold_run_folder
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, sft_size_problems
 from docagent_rl.config import data_files
@@ -51,7 +51,7 @@ class SftPreflight(Callback):
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Run every check, before the trainer's main function."""
         try:
-            settle_environment(config)
+            resolve_environment(config)
             first = int(os.environ.get("RANK", "0")) == 0
             if first:
                 check_folders(config)

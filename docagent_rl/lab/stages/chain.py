@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.holding import holding
+from docagent_rl.base.folder_lock import folder_locked
 from docagent_rl.base.io import atomic_write
 from docagent_rl.lab.stages.marker import (
     FOLDER,
@@ -64,7 +64,7 @@ class Chain:
         stages = self.chosen(names)
         folder = self.workspace / FOLDER
         services = Services(self.services, folder)
-        with holding(folder, f"workspace {self.workspace}"), ending_by_sigterm():
+        with folder_locked(folder, f"workspace {self.workspace}"), ending_by_sigterm():
             self._claim(folder / _OWNER)
             try:
                 for number, stage in enumerate(stages, start=1):

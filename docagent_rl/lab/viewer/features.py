@@ -9,7 +9,7 @@ from typing import Any
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.text import one_line
 from docagent_rl.rollout.evidence import evidence_of
-from docagent_rl.rollout.looks import answer_in, images_of, records_of
+from docagent_rl.rollout.seen_pages import answer_in, images_of, records_of
 
 _LONGEST_QUESTION = 200
 """Length of a question in a list, in characters."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from docagent_rl.base.seals import Sealed
-from docagent_rl.checkpoints.standing import (
+from docagent_rl.checkpoints.file_status import (
     FileFinding,
-    Standing,
+    FileStatus,
     finding,
     is_run,
     names_of,
@@ -20,8 +20,8 @@ from docagent_rl.lab.viewer import steps
 
 _NAMED = 5
 _SAID = {
-    Standing.DAMAGED: ("bad", "Files of this run are damaged"),
-    Standing.UNSEALED: ("warn", "Files of this run are not sealed"),
+    FileStatus.DAMAGED: ("bad", "Files of this run are damaged"),
+    FileStatus.UNSEALED: ("warn", "Files of this run are not sealed"),
 }
 
 logger = logging.getLogger(__name__)
@@ -56,21 +56,21 @@ class FileWarnings:
                 self._found[""] = sealed, broken
             new = [each for name, each in self._found.items() if each != before.get(name)]
             for _, found in new:
-                if found.standing is Standing.DAMAGED:
+                if found.status is FileStatus.DAMAGED:
                     logger.warning("%s", found)
             return bool(new)
 
     def warnings(self) -> list[steps.StepWarning]:
         """Return one warning about damaged files, and one about unsealed files."""
         warnings = []
-        for standing, (severity, title) in _SAID.items():
-            lines = [str(found) for _, found in self._found.values() if found.standing is standing]
+        for status, (severity, title) in _SAID.items():
+            lines = [str(found) for _, found in self._found.values() if found.status is status]
             if lines:
                 more = [f"and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
                 text = "; ".join(
                     [*lines[:_NAMED], *more, f"`docagent-rl check {self.root}` lists them all"]
                 )
-                warnings.append(steps.StepWarning(standing.value, severity, title, text, None))
+                warnings.append(steps.StepWarning(status.value, severity, title, text, None))
         return warnings
 
     def _compared(self, name: str, sealed: Sealed) -> tuple[Hashable, FileFinding]:

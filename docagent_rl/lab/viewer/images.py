@@ -12,7 +12,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import ImageRef, ImageSheet, Picture, Resample
 from docagent_rl.lab.sft.ledgers import read_picture
-from docagent_rl.rollout.looks import images_of
+from docagent_rl.rollout.seen_pages import images_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -17,7 +17,7 @@ from docagent_rl.lab.viewer.credit import TrajectoryCredit
 from docagent_rl.lab.viewer.features import number, trajectory_id
 from docagent_rl.rollout.credit import TOKENS
 from docagent_rl.rollout.evidence import evidence_of
-from docagent_rl.rollout.looks import PlayedTurn, gold_boxes, gold_pages, images_of, records_of
+from docagent_rl.rollout.seen_pages import PlayedTurn, gold_boxes, gold_pages, images_of, records_of
 from docagent_rl.samples.sample import parse_page_id
 
 _TOKEN_PX = 28 * 28
@@ -288,7 +288,7 @@ def _touched(trajectory: Mapping[str, Any], records: Sequence[TurnRecord]) -> To
     shown = _pages(str(piece.get("page")) for piece in pieces_of(trajectory))
     for place, (recorded, record) in enumerate(zip(trajectory["turns"], records, strict=True)):
         turn = PlayedTurn.of(recorded, record)
-        seen = _pages(look.page for look in turn.looks(place))
+        seen = _pages(each.page for each in turn.seen_pages(place))
         searched |= _pages(turn.found)
         # the agent asked for these by number, whether or not they were shown to it
         if record.action.kind in _OPENING:

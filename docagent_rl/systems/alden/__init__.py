@@ -1,6 +1,6 @@
 """ALDEN's entry in the registry of systems."""
 
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import PaperJudge, System, Unearned
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
@@ -12,7 +12,7 @@ SYSTEM = System(
     env=AldenEnv,
     make_grammar=AldenEnv.make_grammar,
     prompt_spec=AldenEnv.spec,
-    marks=Marks("reward/answer", form="reward/format", full_form=0),
+    outcome_metrics=OutcomeMetrics("reward/answer", form="reward/format", full_form=0),
     formula=lambda config: config.formula,
     reward_keys=(
         "reward",

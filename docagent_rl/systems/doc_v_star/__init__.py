@@ -1,6 +1,6 @@
 """Doc-V*'s entry in the registry of systems."""
 
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import System, Unearned
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DocVStarEnv
@@ -12,7 +12,7 @@ SYSTEM = System(
     env=DocVStarEnv,
     make_grammar=DocVStarEnv.make_grammar,
     prompt_spec=DocVStarEnv.spec,
-    marks=Marks("reward/answer", form="reward/format"),
+    outcome_metrics=OutcomeMetrics("reward/answer", form="reward/format"),
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),
     cites=True,

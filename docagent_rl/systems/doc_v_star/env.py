@@ -198,7 +198,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
             await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold)
         )
 
-    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+    def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (appendix C)."""
         state = self.running
         reward = self._config.reward
@@ -211,7 +211,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
             "evidence": evidence,
             "format": format_score(obeyed=not state.faults, answered=state.answered),
         }
-        return state.settle(end, {**values, "total": reward.formula.total(values)})
+        return state.finish(end, {**values, "total": reward.formula.total(values)})
 
     async def _retrieve(self, state: DocVState, logged: LoggedTurn, action: Search) -> list[Line]:
         settings = self._config.retrieval

@@ -1,6 +1,6 @@
 """MM-Doc-R1's entry in the registry of systems."""
 
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.system import System, Unearned
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
@@ -17,7 +17,7 @@ SYSTEM = System(
     prompt_spec=MMDocEnv.spec,
     shows_images=False,
     model_family="qwen3",
-    marks=Marks("reward/correctness"),
+    outcome_metrics=OutcomeMetrics("reward/correctness"),
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),
     roles=tuple(RoleName),

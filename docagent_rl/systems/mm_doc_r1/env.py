@@ -374,4 +374,4 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
         values = {"page_recall": pages_read, "correctness": right}
         state.answer = answer
         state.extracted = extracted
-        return state.settle(reason, {**values, "total": reward.formula.total(values)})
+        return state.finish(reason, {**values, "total": reward.formula.total(values)})

@@ -176,7 +176,7 @@ class MmDocState(EnvState):
         found: the best snippet of each page that a search returned, in the order of finding.
         cached_entries: number of executed read entries that repeated an earlier one.
         shortened: number of prompts whose history was shortened.
-        answer: the answer agent's answer, after the trajectory is settled.
+        answer: the answer agent's answer, after the trajectory is rewarded.
         extracted: the short answer extracted from it; `None` if the extractor's reply could not be
             parsed.
     """

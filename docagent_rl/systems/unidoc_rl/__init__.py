@@ -1,6 +1,6 @@
 """UniDoc-RL's entry in the registry of systems."""
 
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import PaperJudge, System, Unearned
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UniDocEnv
@@ -12,7 +12,7 @@ SYSTEM = System(
     env=UniDocEnv,
     make_grammar=UniDocEnv.make_grammar,
     prompt_spec=UniDocEnv.spec,
-    marks=Marks("judge_score", form="reward/format"),
+    outcome_metrics=OutcomeMetrics("judge_score", form="reward/format"),
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "format", "selection"),
     judged=True,

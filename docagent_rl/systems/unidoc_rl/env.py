@@ -241,7 +241,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
         rewarded = self._config.reward.formula.opens({"format": fmt})
         return await self.judge(logged, state.references, action.text, rewarded=rewarded)
 
-    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+    def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward."""
         state = self.running
         state.outcome = outcome
@@ -253,7 +253,7 @@ class UniDocEnv(ToolEnv[UniDocConfig, UniDocState]):
             outcome=outcome.term,
             implicit=state.implicit,
         )
-        return state.settle(end, values)
+        return state.finish(end, values)
 
     async def _search(self, state: UniDocState, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search

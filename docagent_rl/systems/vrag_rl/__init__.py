@@ -1,6 +1,6 @@
 """VRAG-RL's entry in the registry of systems."""
 
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import PaperJudge, System, Unearned
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
@@ -12,7 +12,7 @@ SYSTEM = System(
     env=VragEnv,
     make_grammar=VragEnv.make_grammar,
     prompt_spec=VragEnv.spec,
-    marks=Marks("judge_score", form="reward/format"),
+    outcome_metrics=OutcomeMetrics("judge_score", form="reward/format"),
     formula=lambda config: config.reward.formula,
     judged=True,
     paper_judge=PaperJudge.TRUE_FALSE_AFTER_SEARCH,

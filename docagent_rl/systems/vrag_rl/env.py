@@ -144,7 +144,7 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
         rewarded = self._config.reward.formula.opens({"format": fmt})
         return await self.judge(logged, state.references, action.text, rewarded=rewarded)
 
-    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+    def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward (Eq. 11 and 12)."""
         state = self.running
         formula = self._config.reward.formula
@@ -155,7 +155,7 @@ class VragEnv(ToolEnv[VragConfig, VragState]):
             "outcome": outcome.term if formula.opens({"format": form}) else 0.0,
             "format": form,
         }
-        return state.settle(end, {**values, "total": formula.total(values)})
+        return state.finish(end, {**values, "total": formula.total(values)})
 
     async def _search(self, state: VragState, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search

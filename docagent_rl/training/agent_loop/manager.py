@@ -46,7 +46,7 @@ class DocAgentLoopWorker(_Worker):
     _image_cache: RayImageCache | None = None
     _directory: str | None = None
 
-    async def settle(
+    async def set_up(
         self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None
     ) -> None:
         """Set up the worker's resources, which it shares with the run's other workers.
@@ -179,7 +179,7 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         nodes = len([n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0])
         workers = len(self._handles)
         shared = (workers, -(-workers // max(1, nodes)), capacity, self._directory)
-        await asyncio.gather(*(worker.settle.remote(*shared) for worker in self._handles))
+        await asyncio.gather(*(worker.set_up.remote(*shared) for worker in self._handles))
 
     def name_images(self) -> None:
         """From now on, refer to images in training rows by name; the caller releases them.

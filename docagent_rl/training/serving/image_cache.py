@@ -65,14 +65,14 @@ class PageDirectory:
     async def put(self, image: NamedImage) -> None:
         """Add an image, and hand it to the workers that wait for it."""
         self._keep(image)
-        self._settle(image.key, image)
+        self._answer_waiting(image.key, image)
         self._make_room()
 
     async def drop(self, key: str) -> None:
         """Give up an image that could not be preprocessed; the first worker that waits tries
         next.
         """
-        self._settle(key, None)
+        self._answer_waiting(key, None)
 
     async def hold(self, trajectory: str, images: Sequence[NamedImage]) -> None:
         """Keep images that the rows of a trajectory refer to until the trajectory is released."""
@@ -128,7 +128,7 @@ class PageDirectory:
             if self._held <= self._capacity:
                 return
 
-    def _settle(self, key: str, image: NamedImage | None) -> None:
+    def _answer_waiting(self, key: str, image: NamedImage | None) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:
             pending.set_result(image)

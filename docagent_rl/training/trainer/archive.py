@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from docagent_rl.base.seals import Seal
-from docagent_rl.checkpoints.standing import SUPERSEDED
+from docagent_rl.checkpoints.file_status import SUPERSEDED
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
 

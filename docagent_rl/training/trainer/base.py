@@ -30,10 +30,10 @@ class Background:
         Raises:
             Exception: the error of the previous task, if it failed.
         """
-        self.settle()
+        self.wait()
         self._last = self._threads.submit(work)
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the task that was started.
 
         Raises:

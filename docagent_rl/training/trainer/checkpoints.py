@@ -63,7 +63,7 @@ class CheckpointsMixin(TrainerPart):
     """The step from which this process resumes."""
 
     def _save_checkpoint(self) -> None:
-        self._files.settle()
+        self._files.wait()
         check = self.docagent.checkpoint_check
         if OmegaConf.select(self.config, _ASYNC_SAVE):
             super()._save_checkpoint()
@@ -155,7 +155,7 @@ class CheckpointsMixin(TrainerPart):
         try:
             super().fit(agent_loop_manager)
         finally:
-            self._files.settle()
+            self._files.wait()
 
     def on_train_begin(self) -> None:
         """Complete the checkpoint's step before the first step, after verl's initial validation."""

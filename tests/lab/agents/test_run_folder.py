@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.audit import audit_run
-from docagent_rl.checkpoints.standing import Standing, file_findings
+from docagent_rl.checkpoints.file_status import FileStatus, file_findings
 from docagent_rl.lab.agents.run_folder import RunFolder, run_names, trajectories_of
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.sample import Sample, Split
@@ -63,10 +63,10 @@ def test_a_run_goes_on_after_a_kill_and_not_after_damage(tmp_path):
     sealed = folder.trajectories_file.read_bytes()
     trajectory = new_trajectory(SAMPLE, 1, "none")
     folder.trajectories_file.write_bytes(sealed + trajectory.to_json().encode() + b"\n")
-    assert [each.standing for each in file_findings(tmp_path)][-1] is Standing.UNSEALED
+    assert [each.status for each in file_findings(tmp_path)][-1] is FileStatus.UNSEALED
     write(folder, (2, 0.5))
     assert [each.number for each in folder.trajectories()] == [0, 1, 2]
-    assert {each.standing for each in file_findings(tmp_path)} == {Standing.WHOLE}
+    assert {each.status for each in file_findings(tmp_path)} == {FileStatus.WHOLE}
     folder.trajectories_file.write_bytes(
         folder.trajectories_file.read_bytes().replace(b"0.25", b"0.75")
     )

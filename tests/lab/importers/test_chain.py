@@ -86,7 +86,7 @@ def test_a_row_gives_a_sample_or_a_reason(benchmark, data):
     )
     try:
         draft = importer.draft(row)
-        importer.settle([draft])
+        importer.revise([draft])
         sample = finish_sample(draft, importer.first_page, Holdings(lengths={draft.doc_id: 5}))
     except Skip:
         return

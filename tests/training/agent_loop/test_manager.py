@@ -98,7 +98,7 @@ async def test_collections_of_garbage_leave_out_what_a_worker_has_loaded(worker,
     monkeypatch.setattr(worker, "config", None, raising=False)
     monkeypatch.setattr(worker, "_resources", None)
     try:
-        await worker.settle(workers=1, on_node=1, capacity=1, directory=None)
+        await worker.set_up(workers=1, on_node=1, capacity=1, directory=None)
         assert gc.get_freeze_count() > 100_000
     finally:
         gc.unfreeze()

@@ -165,7 +165,7 @@ def test_a_trajectory_is_read_once_a_step(queue, parsed, tmp_path):
     batch = queue.sample(buffer, 2)
     estimated = trainer._reader.fetch(batch)
     numbers = trainer._archive(batch)
-    trainer._files.settle()
+    trainer._files.wait()
     assert len(parsed) == 4
     # of each trajectory's first row alone, and each field once
     wanted = ["extra_fields", TRAJECTORY_DIGEST, TRAJECTORY_LINE]

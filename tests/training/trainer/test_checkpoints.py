@@ -235,4 +235,4 @@ def test_a_failure_is_raised_once_where_it_is_waited_for():
     background.start(fail)
     with pytest.raises(UserError, match="disk_7"):
         background.start(lambda: None)
-    background.settle()
+    background.wait()

@@ -11,7 +11,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.effects import Magnified
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.lab.eval.scoring.played import read_trajectory
-from docagent_rl.rollout.looks import Fractions
+from docagent_rl.rollout.seen_pages import Fractions
 from docagent_rl.rollout.trajectory import Trajectory
 
 _THOUGHT = 200

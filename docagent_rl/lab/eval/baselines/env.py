@@ -133,7 +133,7 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
             logged.effect = replace(logged.effect, pages=pages)
         return outcome
 
-    def settle(self, end: EndReason, outcome: Outcome) -> RewardTerms:
+    def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory; its reward is the outcome."""
         state = self.running
         state.end = end

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.base import Marks
+from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, ConfigT, PageForm
 from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
@@ -40,7 +40,7 @@ def _system(
         env=env,
         make_grammar=env.make_grammar,
         prompt_spec=env.spec,
-        marks=Marks("reward/outcome"),
+        outcome_metrics=OutcomeMetrics("reward/outcome"),
         judged=True,
         # for a tiny model on one core
         small={"display": {"min_pixels": 12544, "max_pixels": 50176}},

@@ -10,7 +10,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.effects import Effect, Selected
 from docagent_rl.envs.recorded import mapping, page_of
 from docagent_rl.rewards.literals import safe_literal
-from docagent_rl.rollout.looks import answers_of
+from docagent_rl.rollout.seen_pages import answers_of
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import published

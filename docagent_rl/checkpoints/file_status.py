@@ -29,7 +29,7 @@ _OF_FOLDERS = (MANIFEST, TRACKER, RUN)
 _RESTORE = "restore it from a copy, or do not use it in what you report"
 
 
-class Standing(Enum):
+class FileStatus(Enum):
     """The status of a file according to the seal of its run."""
 
     WHOLE = "whole"
@@ -49,7 +49,7 @@ class FileFinding:
     """A file of a run, and how it differs from the seal."""
 
     path: Path
-    standing: Standing
+    status: FileStatus
     problem: str = ""
     """The difference as the predicate of a sentence; empty if there is none."""
 
@@ -92,10 +92,10 @@ def seal_finding(root: Path, sealed: Sealed) -> FileFinding | None:
         )
     elif sealed.torn:
         problem = "ends in the middle of a line: its writer was killed, or bytes were appended"
-        return FileFinding(root / SEAL, Standing.UNSEALED, problem)
+        return FileFinding(root / SEAL, FileStatus.UNSEALED, problem)
     else:
         return None
-    return FileFinding(root / SEAL, Standing.DAMAGED, problem)
+    return FileFinding(root / SEAL, FileStatus.DAMAGED, problem)
 
 
 def names_of(root: Path, sealed: Sealed) -> list[str]:
@@ -116,7 +116,7 @@ def finding(root: Path, name: str, sealed: Sealed | None = None) -> FileFinding:
     """Compare a file, given by its path below the folder, with the seal of the folder."""
     known = sealed or read_seal_of(root)
     found = _compared(root / name, name, known)
-    if found.standing is Standing.DAMAGED and (now := read_seal_of(root)) != known:
+    if found.status is FileStatus.DAMAGED and (now := read_seal_of(root)) != known:
         found = _compared(root / name, name, now)  # the run is active, and has just written it
     return found
 
@@ -141,11 +141,11 @@ def require_whole(paths: Iterable[Path]) -> None:
         if root not in seals:
             seals[root] = read_seal_of(root)
         found = finding(root, name, seals[root])
-        if found.standing is Standing.DAMAGED and (
+        if found.status is FileStatus.DAMAGED and (
             name in read_seal_of(root).records or _is_read(name)
         ):
             raise UserError(f"{found}; `docagent-rl check {root}` lists all damaged files")
-        if found.standing is not Standing.WHOLE:
+        if found.status is not FileStatus.WHOLE:
             logger.warning("%s", found)
 
 
@@ -159,22 +159,22 @@ def _compared(path: Path, name: str, sealed: Sealed) -> FileFinding:
     if record is not None and not problem:
         if record.state is FileState.FOUND:
             said = "was sealed as found by a later start, because its writer was killed"
-            return FileFinding(path, Standing.FOUND, said)
+            return FileFinding(path, FileStatus.FOUND, said)
         tail = record.state is FileState.GROWING and path.stat().st_size > record.bytes
         if not tail:
-            return FileFinding(path, Standing.WHOLE)
+            return FileFinding(path, FileStatus.WHOLE)
         return FileFinding(
-            path, Standing.UNSEALED, f"is not sealed beyond its first {record.bytes} bytes"
+            path, FileStatus.UNSEALED, f"is not sealed beyond its first {record.bytes} bytes"
         )
     if name in sealed.begun:
         said = "is not sealed: it was being written when the run ended, or is being written now"
-        return FileFinding(path, Standing.UNSEALED, said)
+        return FileFinding(path, FileStatus.UNSEALED, said)
     movable = path.name in _OF_FOLDERS or name.startswith(f"{SUPERSEDED}/")
     if movable and not path.parent.exists():
         return FileFinding(
-            path.parent, Standing.ABSENT, "does not exist any more: it was moved, or removed"
+            path.parent, FileStatus.ABSENT, "does not exist any more: it was moved, or removed"
         )
-    return FileFinding(path, Standing.DAMAGED, f"{problem}; {_RESTORE}")
+    return FileFinding(path, FileStatus.DAMAGED, f"{problem}; {_RESTORE}")
 
 
 def _is_read(name: str) -> bool:

@@ -27,7 +27,7 @@ _held: dict[str, int] = {}
 _mutex = threading.Lock()
 
 
-def hold_folder(folder: Path, named: str) -> bool:
+def lock_folder(folder: Path, named: str) -> bool:
     """Create a folder and lock it until `release_folder` or the end of this process.
 
     Args:
@@ -73,13 +73,13 @@ def release_folder(folder: Path) -> None:
 
 
 @contextmanager
-def holding(folder: Path, named: str) -> Generator[None]:
+def folder_locked(folder: Path, named: str) -> Generator[None]:
     """Lock a folder for the duration of the block, also against other threads of this process.
 
     Raises:
         UserError: the folder is locked already, or cannot be written.
     """
-    if not hold_folder(folder, named):
+    if not lock_folder(folder, named):
         raise UserError(f"{named}: this process is already writing to this folder")
     try:
         yield

@@ -3,9 +3,9 @@
 import pytest
 
 from docagent_rl.envs.turn_record import TurnRecord
-from docagent_rl.rollout.looks import (
-    Look,
+from docagent_rl.rollout.seen_pages import (
     PlayedTurn,
+    SeenPage,
     answer_in,
     answers_of,
     gold_boxes,
@@ -15,8 +15,8 @@ from docagent_rl.rollout.looks import (
 from tests.rollout.evidence_turns import BOX, SIZE, search, shown_image, turn
 
 
-def looks(given, number):
-    return PlayedTurn.of(given, TurnRecord.from_dict(given["info"])).looks(number)
+def seen_pages(given, number):
+    return PlayedTurn.of(given, TurnRecord.from_dict(given["info"])).seen_pages(number)
 
 
 def found(given):
@@ -86,15 +86,18 @@ def test_looks_are_views_texts_and_candidates():
     texts = turn(
         {"kind": "search"}, {"kind": "pages", "pages": [{"page": "r#1", "form": "text", **SIZE}]}
     )
-    assert list(looks(texts, 0)) == [Look("r#1", 0)]
+    assert list(seen_pages(texts, 0)) == [SeenPage("r#1", 0)]
     several = search("r#1", "r#2", kind="candidates")
-    assert [(look.page, look.candidate) for look in looks(several, 1)] == [
+    assert [(each.page, each.candidate) for each in seen_pages(several, 1)] == [
         ("r#1", True),
         ("r#2", True),
     ]
     entries = {"kind": "read", "entries": [{"pages": ["r#1", "r#2"]}, {}, "x"]}
-    assert list(looks(turn({"kind": "read"}, entries), 2)) == [Look("r#1", 2), Look("r#2", 2)]
+    assert list(seen_pages(turn({"kind": "read"}, entries), 2)) == [
+        SeenPage("r#1", 2),
+        SeenPage("r#2", 2),
+    ]
     bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#9")}
-    assert list(looks(bare, 4)) == [Look("r#9", 4, (), 280 * 168)]
+    assert list(seen_pages(bare, 4)) == [SeenPage("r#9", 4, (), 280 * 168)]
     # the observation is not asked where the effect tells
-    assert list(looks(texts | {"observation": shown_image("r#9")}, 0)) == [Look("r#1", 0)]
+    assert list(seen_pages(texts | {"observation": shown_image("r#9")}, 0)) == [SeenPage("r#1", 0)]

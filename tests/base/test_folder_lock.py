@@ -11,21 +11,21 @@ from contextlib import ExitStack
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.holding import LOCK_FILE, hold_folder, holding, release_folder
+from docagent_rl.base.folder_lock import LOCK_FILE, folder_locked, lock_folder, release_folder
 from docagent_rl.base.io import remove_leftovers
 
 STARTS = """
 import sys, time
 from pathlib import Path
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.holding import hold_folder, release_folder
+from docagent_rl.base.folder_lock import lock_folder, release_folder
 print(flush=True)
 for line in sys.stdin:
     folder, at = line.split()
     while time.monotonic() < float(at):
         pass
     try:
-        hold_folder(Path(folder), "run_dir")
+        lock_folder(Path(folder), "run_dir")
         print("passed", flush=True)
     except UserError as error:
         print(error, flush=True)
@@ -69,11 +69,11 @@ def test_it_goes_with_the_process_and_is_taken_anew(starts, tmp_path):
     (first,) = tried(starts[:1], tmp_path)
     assert first == "passed"
     with pytest.raises(UserError, match=f"process {starts[0].pid} "):
-        hold_folder(tmp_path, "run_dir")
+        lock_folder(tmp_path, "run_dir")
     starts[0].kill()
     starts[0].wait()
     remove_leftovers(tmp_path / LOCK_FILE)
-    with holding(tmp_path, "run_dir"):
+    with folder_locked(tmp_path, "run_dir"):
         assert json.loads((tmp_path / LOCK_FILE).read_text())["pid"] == os.getpid()
         (second,) = tried(starts[1:2], tmp_path)
         assert f"process {os.getpid()} " in second
@@ -81,29 +81,29 @@ def test_it_goes_with_the_process_and_is_taken_anew(starts, tmp_path):
 
 
 def test_one_process_may_hold_it_twice_and_its_forks_do_not(tmp_path):
-    assert hold_folder(tmp_path, "run_dir")
-    with pytest.raises(UserError, match="already"), holding(tmp_path / ".", "run_dir"):
+    assert lock_folder(tmp_path, "run_dir")
+    with pytest.raises(UserError, match="already"), folder_locked(tmp_path / ".", "run_dir"):
         pass
-    assert not hold_folder(tmp_path, "run_dir")
+    assert not lock_folder(tmp_path, "run_dir")
     child = os.fork()
     if not child:
         release_folder(tmp_path)
         try:
-            hold_folder(tmp_path, "run_dir")
+            lock_folder(tmp_path, "run_dir")
         except UserError:
             os._exit(7)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     release_folder(tmp_path)
-    assert hold_folder(tmp_path, "run_dir")
+    assert lock_folder(tmp_path, "run_dir")
     release_folder(tmp_path)
 
 
 def test_what_cannot_be_held_is_named(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="file"):
-        hold_folder(tmp_path / "file", "run_dir")
+        lock_folder(tmp_path / "file", "run_dir")
     (tmp_path / LOCK_FILE).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UserError, match=r"cannot write"):
-        hold_folder(tmp_path, "run_dir")
+        lock_folder(tmp_path, "run_dir")
     assert not (tmp_path / "elsewhere").exists()

@@ -106,13 +106,13 @@ class PlayedTurn:
         searched = [page for search in self.searches for page in search.pages]
         return (*searched, *map(str, self.record.effect.found))
 
-    def looks(self, number: int) -> Iterator[Look]:
+    def seen_pages(self, number: int) -> Iterator[SeenPage]:
         """Yield the pages that the turn showed; `number` is the turn's own number, from 0."""
-        return turn_looks(self.record, self.images, number)
+        return pages_seen_in_turn(self.record, self.images, number)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SeenPage:
     """A page (`doc#page`) that was shown by a turn, numbered from 0, or by the prompt, -1.
 
     `regions` is empty for a whole page, and `pixels` is `None` for text. A `candidate` was shown as
@@ -126,36 +126,36 @@ class Look:
     candidate: bool = False
 
 
-def prompt_looks(prompt: Any) -> Iterator[Look]:
+def pages_seen_in_prompt(prompt: Any) -> Iterator[SeenPage]:
     """Yield the pages that a prompt shows; sheets of thumbnails do not count, as none is
     legible.
     """
-    yield from _image_looks(images_of(prompt), -1)
+    yield from _pages_of_images(images_of(prompt), -1)
 
 
-def turn_looks(
+def pages_seen_in_turn(
     record: TurnRecord, images: Iterable[Mapping[str, Any]], number: int
-) -> Iterator[Look]:
+) -> Iterator[SeenPage]:
     """Yield the pages that a turn showed, according to the record of its environment.
 
     If its effect names no pages, the `images` of its observation count as whole pages.
     """
     effect = record.effect
     for page in effect.read:
-        yield Look(str(page), number)
+        yield SeenPage(str(page), number)
     for view in effect.views:
         pixels = None if view.size is None else view.size[0] * view.size[1]
-        yield Look(str(view.page), number, view.parts, pixels, isinstance(effect, Candidates))
+        yield SeenPage(str(view.page), number, view.parts, pixels, isinstance(effect, Candidates))
     if not effect.read and not effect.views:
-        yield from _image_looks(images, number)
+        yield from _pages_of_images(images, number)
 
 
-def _image_looks(images: Iterable[Mapping[str, Any]], turn: int) -> Iterator[Look]:
+def _pages_of_images(images: Iterable[Mapping[str, Any]], turn: int) -> Iterator[SeenPage]:
     for image in images:
         if "tiles" in image or not image.get("page"):
             continue
         size = size_of(image.get("size"))
-        yield Look(str(image["page"]), turn, pixels=None if size is None else size[0] * size[1])
+        yield SeenPage(str(image["page"]), turn, pixels=None if size is None else size[0] * size[1])
 
 
 def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
