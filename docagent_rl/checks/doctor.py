@@ -56,8 +56,8 @@ _INSTALL = (
     "VERL_USE_EXTERNAL_PLUGINS=none"
 )
 _REPAIR = (
-    "fix this error; --no-ray and --no-vllm skip processes, for example vLLM's if its GPUs are "
-    "on another machine"
+    "fix this error; without --deep only this process is checked, and --no-vllm leaves out vLLM, "
+    "for example if its GPUs are on another machine"
 )
 
 
@@ -82,6 +82,13 @@ def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[DoctorFindin
             DoctorFinding("versions", wanted.name, installed or "missing", advice, blocks=not fits)
         )
     return found
+
+
+def versions_summary(found: Sequence[DoctorFinding]) -> str:
+    """Count the packages of `check_versions` whose versions are supported."""
+    fitting = sum(not finding.blocks for finding in found)
+    verl = next(finding.value for finding in found if finding.name == "verl")
+    return f"{fitting} of {len(found)} packages have supported versions, verl {verl}"
 
 
 def answer_or_failure(ask: Callable[[], Registered]) -> Probe:
@@ -111,6 +118,20 @@ def check_process(kind: ProcessKind, probe: Probe) -> list[DoctorFinding]:
         held.append(DoctorFinding(core, "patches", _listed(found.core_patches)))
         problems += [(core, *each) for each in patch_problems(core, found.core_patches)]
     return held + [DoctorFinding(*each, blocks=True) for each in problems]
+
+
+def process_summary(probe: Probe) -> str:
+    """Count what is effective and registered in a process; empty if it did not answer."""
+    found = probe.registered
+    if found is None:
+        return ""
+    states = [*found.patches.values(), *(found.core_patches or {}).values()]
+    held = sum(state in HOLDS for state in states)
+    return (
+        f"{held} of {len(states)} patches are effective; {len(found.estimators)} estimators, "
+        f"{len(found.policy_losses)} policy losses and {len(found.engines)} training engines are "
+        f"registered for {found.platform}"
+    )
 
 
 def patch_problems(kind: ProcessKind, states: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

@@ -6,14 +6,15 @@ from dataclasses import asdict
 
 import typer
 from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
 
+from docagent_rl.base.text import shown
 from docagent_rl.checks.doctor import (
     TIMEOUT_S,
     check_process,
     check_system,
     check_versions,
+    process_summary,
+    versions_summary,
 )
 from docagent_rl.checks.gpu import DoctorFinding
 from docagent_rl.commands.doctor_process import examine
@@ -23,47 +24,79 @@ from docagent_rl.training.registrations import prepare_environment
 
 
 def doctor_command(
-    ray: bool = option(True, "Check a Ray worker."),
-    vllm: bool = option(
-        True, "Start a vLLM engine with a tiny model and check its worker and its core."
+    deep: bool = option(
+        False,
+        "Check a Ray worker and the processes of a vLLM engine too, and list every registration.",
+        "--deep",
     ),
+    vllm: bool = option(True, "With --deep: start a vLLM engine with a tiny model."),
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
-    as_json: bool = option(False, "Print the findings as JSON.", "--json"),
+    as_json: bool = option(False, "Print all findings as JSON.", "--json"),
 ) -> None:
-    """Check versions, registrations in every kind of process, and the machine.
+    """Check versions, patches and registrations, and the machine; say what to do.
 
-    Exits with status 1 if something required is missing or a process does not answer in time; the
-    findings of the other processes are still printed.
+    Each answer is printed as soon as it is known. Exits with status 1 if something required is
+    missing or a process does not answer in time; the other checks still run.
 
-    Example: docagent-rl doctor --no-vllm
+    Example: docagent-rl doctor --deep
     """
     prepare_environment()
-    asked = {ProcessKind.DRIVER: True, ProcessKind.RAY: ray, ProcessKind.VLLM: vllm}
-    found = check_versions()
-    progress = Console(stderr=True)
-    with progress.status("") as status:
-        for kind in (kind for kind, wanted in asked.items() if wanted):
-            status.update(f"checking the {kind}, at most {timeout:g} s")
+    report = _Report(Console(stderr=as_json), deep)
+    versions = check_versions()
+    report.add("versions", versions, versions_summary(versions))
+    kinds = [ProcessKind.DRIVER]
+    if deep:
+        kinds += [ProcessKind.RAY, ProcessKind.VLLM] if vllm else [ProcessKind.RAY]
+    for kind in kinds:
+        with Console(stderr=True).status(f"checking the {kind}, at most {timeout:g} s"):
             probe = examine(kind, timeout)
-            progress.print(f"{kind}: {probe.error or 'answered'}", markup=False, soft_wrap=True)
-            found += check_process(kind, probe)
-        found += check_system()
-    missing = any(finding.blocks for finding in found)
+        report.add(kind, check_process(kind, probe), process_summary(probe))
+    report.add("machine", check_system())
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in found], indent=2))
+        typer.echo(json.dumps([asdict(finding) for finding in report.found], indent=2))
     else:
-        Console().print(_table(found))
-        typer.echo("Something required is missing." if missing else "Nothing is missing.")
-    if missing:
+        report.end()
+    if any(finding.blocks for finding in report.found):
         raise typer.Exit(1)
 
 
-def _table(found: Sequence[DoctorFinding]) -> Table:
-    """Return the findings as a table; those that prevent training are red."""
-    folded = (Column(name, overflow="fold") for name in ("", "found", "what to do"))
-    table = Table("where", *folded)
-    for finding in found:
-        style = "bold red" if finding.blocks else "yellow" if finding.advice else ""
-        cells = (finding.where, finding.name, finding.value, finding.advice)
-        table.add_row(*(Text(cell, style) for cell in cells))
-    return table
+class _Report:
+    """The findings so far; each group is printed when it is added.
+
+    Args:
+        console: where to print.
+        deep: whether to print all findings of a group, in place of its summary.
+    """
+
+    def __init__(self, console: Console, deep: bool) -> None:
+        self.found: list[DoctorFinding] = []
+        self._console = console
+        self._deep = deep
+
+    def add(self, where: str, found: Sequence[DoctorFinding], summary: str = "") -> None:
+        """Add the findings of a group, and print what is wrong with it or how it is."""
+        self.found += found
+        if summary:
+            self._line("ok" if not any(each.advice for each in found) else "", where, summary)
+        for each in found:
+            if each.advice or each.blocks:
+                self._line("fix" if each.blocks else "note", each.where, _sentence(each))
+            elif self._deep or not summary:
+                self._line("ok", each.where, _sentence(each))
+
+    def end(self) -> None:
+        """Print what was not checked, and the conclusion."""
+        if not self._deep:
+            self._line("", "", "Ray workers and vLLM were not checked: docagent-rl doctor --deep")
+        missing = any(finding.blocks for finding in self.found)
+        self._line("", "", "Something required is missing." if missing else "Nothing is missing.")
+
+    def _line(self, state: str, where: str, text: str) -> None:
+        style = {"fix": "bold red", "note": "yellow"}.get(state, "")
+        line = f"{state:4}  {where:12}  {text}" if where else text
+        self._console.print(shown(line, style), soft_wrap=True)
+
+
+def _sentence(finding: DoctorFinding) -> str:
+    said = f"{finding.name}: {finding.value}"
+    return f"{said}; {finding.advice}" if finding.advice else said

@@ -34,7 +34,7 @@ COMMANDS = {
     "report": "Score runs and compare them with the papers' numbers, with intervals and "
     "breakdowns.",
     "reproduce": "Run a paper's chain: downloads, index, fine-tuning, RL, evaluations, report.",
-    "doctor": "Check versions, registrations in every kind of process, and the machine.",
+    "doctor": "Check versions, patches and registrations, and the machine.",
 }
 """The first line of each command's help.
 

@@ -1,4 +1,4 @@
-"""vLLM's executor in the core of an engine, with an additional method for `docagent-rl doctor`.
+"""vLLM's executor in the core of an engine, with a method more for `docagent-rl doctor --deep`.
 
 The core does not import verl, and neither does this module, so that the doctor sees the effect of
 vLLM's own plugins. Import it only in processes that run vLLM.

@@ -1,4 +1,4 @@
-"""verl's extension of vLLM's workers, with an additional method for `docagent-rl doctor`.
+"""verl's extension of vLLM's workers, with a method more for `docagent-rl doctor --deep`.
 
 Import it only in processes that run vLLM.
 """

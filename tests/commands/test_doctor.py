@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -6,6 +7,7 @@ from docagent_rl.checks.doctor import Probe, check_process
 from docagent_rl.commands import doctor
 from docagent_rl.commands.doctor_process import examine
 from docagent_rl.training.patching import ProcessKind
+from docagent_rl.training.plugin import AGENT_LOOP
 from tests.checks.test_doctor import HEALTHY
 from tests.commands.conftest import called
 
@@ -23,22 +25,44 @@ def examined(monkeypatch):
     return run
 
 
+def test_the_first_look_is_a_dozen_lines_and_asks_one_process(examined):
+    done = examined(status=None, DRIVER=Probe(HEALTHY))  # the machine is as it is
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 14
+    number = len(HEALTHY.patches)
+    assert f"{number} of {number} patches are effective" in done.stdout
+    assert "docagent-rl doctor --deep" in lines[-2]
+    assert lines[-1] == "Nothing is missing."
+
+
 def test_what_did_not_answer_is_named_and_the_rest_is_shown(examined):
     late = Probe(error="no answer within 7 s", remedy="--timeout")
-    done = examined("--no-vllm", "--timeout", "7", status=1, DRIVER=Probe(HEALTHY), RAY=late)
-    assert "no answer within 7 s" in done.stderr
+    done = examined(
+        "--deep", "--no-vllm", "--timeout", "7", status=1, DRIVER=Probe(HEALTHY), RAY=late
+    )
+    (failure,) = (line for line in done.stdout.splitlines() if "no answer within 7 s" in line)
+    assert failure.startswith("fix")
     for part in ("versions", "machine", "--timeout", *HEALTHY.agent_loops):
         assert part in done.stdout
+    assert done.stdout.splitlines()[-1] == "Something required is missing."
+
+
+def test_what_is_wrong_with_a_process_stands_on_a_line_of_its_own(examined):
+    broken = dataclasses.replace(HEALTHY, agent_loops=["tool_agent"])
+    done = examined(status=1, DRIVER=Probe(broken))
+    (line,) = (line for line in done.stdout.splitlines() if f"agent loop {AGENT_LOOP}" in line)
+    assert line.startswith("fix")
+    assert "not registered" in line
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_processes")
 def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined):
-    done = examined("--no-ray", "--no-vllm", "--json", status=None)  # as the machine is
+    done = examined("--json", status=None)  # as the machine is
     driver = {each["name"]: each for each in json.loads(done.stdout) if each["where"] == "driver"}
     assert HEALTHY.agent_loops[0] in driver["agent loops"]["value"]
     assert not any(each["blocks"] for each in driver.values())
-    assert "driver: " in done.stderr
+    assert "patches are effective" in done.stderr
 
 
 @pytest.mark.slow
