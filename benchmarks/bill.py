@@ -1,4 +1,4 @@
-"""Processor time and bytes by part of the work."""
+"""Processor time and bytes, added up for each part of a step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = (RENDER, HAND, FRONT_END, JOIN, STORE, SAMPLE, FEATURES)
 
 @dataclass(slots=True)
 class Spent:
-    """Processor time and bytes of a part."""
+    """The processor time and the bytes that a part took."""
 
     seconds: float = 0.0
     nbytes: int = 0
@@ -27,23 +27,26 @@ class Spent:
 
 @dataclass(slots=True)
 class Bill:
-    """Parts of the work by name."""
+    """The processor time and bytes of all parts, by name (`PARTS`)."""
 
     parts: dict[str, Spent] = field(default_factory=dict)
 
     def part(self, name: str) -> Spent:
-        """A part, begun when it is first named."""
+        """Return a part; its first use adds it with zeros."""
         return self.parts.setdefault(name, Spent())
 
     @contextmanager
     def timed(self, name: str) -> Iterator[Spent]:
-        """Processor time of all threads of this process, added to a part that is yielded."""
+        """Add the processor time of the `with` block to a part, and yield the part.
+
+        The time is that of all threads of this process.
+        """
         part, begun = self.part(name), time.process_time()
         yield part
         part.seconds += time.process_time() - begun
 
     def add(self, name: str, seconds: float = 0.0, nbytes: float = 0) -> None:
-        """Add to a part what was measured elsewhere."""
+        """Add time and bytes that were measured elsewhere to a part."""
         part = self.part(name)
         part.seconds += seconds
         part.nbytes += round(nbytes)
@@ -52,8 +55,7 @@ class Bill:
         """Return the seconds of all parts.
 
         Args:
-            features: with those made in the trainer, which are the device's work where there is
-                one.
+            features: include `FEATURES`, which the trainer makes on its device.
         """
         return sum(
             spent.seconds for name, spent in self.parts.items() if features or name != FEATURES
@@ -61,11 +63,11 @@ class Bill:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all parts."""
+        """The bytes of all parts together."""
         return sum(spent.nbytes for spent in self.parts.values())
 
     def times(self, factor: float) -> Bill:
-        """Return the bill of a step so many times as large."""
+        """Return the bill of a step that is `factor` times as large."""
         return Bill(
             {
                 name: Spent(p.seconds * factor, round(p.nbytes * factor))

@@ -1,4 +1,4 @@
-"""Captions found in synthetic reports, held against those that were drawn."""
+"""Compare the captions that are found in synthetic reports with those that were drawn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LABEL = re.compile(r"(?:Table|Figure) \d+")
 
 @dataclass
 class Score:
-    """The number of captions found.
+    """Counts of captions.
 
     Args:
         true: captions that were drawn.
         found: captions that were found.
-        right: those with the name and page of one that was drawn.
+        right: found captions with the label ("Table 3") and the page of one that was drawn.
     """
 
     true: int = 0
@@ -38,6 +38,7 @@ class Score:
     right: int = 0
 
     def add(self, truth: Rendered, captions: Iterable[Caption]) -> None:
+        """Count the captions that were found in one document."""
         drawn = {
             (label, spot.page)
             for key, label in truth.labels.items()
@@ -53,7 +54,7 @@ class Score:
 
 
 def score(documents: Mapping[str, Rendered], store: DocumentStore) -> Score:
-    """Captions of the stored documents against the plans that they were drawn from."""
+    """Find the captions of stored documents and compare them with what was drawn, by id."""
     total = Score()
     for doc_id, truth in documents.items():
         document = store.document(doc_id)
@@ -64,7 +65,7 @@ def score(documents: Mapping[str, Rendered], store: DocumentStore) -> Score:
 
 
 def make(count: int, seed: int, folder: Path) -> dict[str, Rendered]:
-    """Reports with their plans, by id; the PDFs are written to `folder`."""
+    """Draw `count` reports, write their PDFs to `folder`, and return them by id."""
     settings = SynthSettings(documents=count, seed=seed)
     documents = {}
     for index in range(count):
@@ -75,11 +76,11 @@ def make(count: int, seed: int, folder: Path) -> dict[str, Rendered]:
 
 
 def main(
-    documents: Annotated[int, typer.Option(help="Reports.")] = 24,
+    documents: Annotated[int, typer.Option(help="Number of reports.")] = 24,
     seed: Annotated[int, typer.Option(help="Seed of the reports.")] = 11,
-    ocr: Annotated[int, typer.Option(help="Reports among them that are also read by OCR.")] = 2,
+    ocr: Annotated[int, typer.Option(help="Number of reports that are also read by OCR.")] = 2,
 ) -> None:
-    """Print precision and recall of captions, by text layer and by OCR."""
+    """Print precision and recall of captions found in the text layer and in text read by OCR."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
         for mode, count in {OcrMode.NEVER: documents, OcrMode.ALWAYS: ocr}.items():

@@ -1,4 +1,4 @@
-"""Timing of functions side by side, and the machine it was done on."""
+"""Time functions side by side, and print the results with the machine they were measured on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def machine() -> str:
-    """Name what the numbers depend on most."""
+    """Return the number of cores, the GPU, the version of torch and its threads, as text."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     threads = torch.get_num_threads()
@@ -28,16 +28,18 @@ def machine() -> str:
 def best_times(
     calls: Mapping[str, Callable[[], Result]], repeats: int, cpu: bool = False
 ) -> tuple[dict[str, float], dict[str, Result]]:
-    """Run all calls in turn, `repeats` times over, so that a busy moment hits all of them alike.
+    """Time functions in rounds; each round calls every function once.
+
+    A moment in which the machine is busy therefore affects all functions alike.
 
     Args:
         calls: functions by name.
-        repeats: rounds; the first one also warms up.
-        cpu: count the time of the processors that this process had, not the time that went by: what
-            other processes do then matters less. Threads that wait for each other count too.
+        repeats: number of rounds; the first one also warms up.
+        cpu: measure this process's processor time, not wall-clock time, so that other processes
+            matter less. Threads that wait for each other by spinning count, too.
 
     Returns:
-        the shortest time of each in seconds, and its last result.
+        the shortest time of each function in seconds, and its last result.
     """
     clock = time.process_time if cpu else time.perf_counter
     seconds = dict.fromkeys(calls, float("inf"))
@@ -51,17 +53,17 @@ def best_times(
     return seconds, results
 
 
-CPU_TIME = "Count processor time on one thread, for machines that are busy with something else."
+CPU_TIME = "Measure processor time on one thread, for machines that are busy with other work."
 
 
 def single_thread(cpu: bool) -> None:
-    """Processor time is that of the work alone only on one thread."""
+    """Restrict torch to one thread if `cpu`: processor time includes the waiting of threads."""
     if cpu:
         torch.set_num_threads(1)
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print the machine and a table, numbers right-aligned."""
+    """Print the machine and a table; all columns but the first are right-aligned."""
     table = Table(title=title, title_justify="left")
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right")
@@ -88,5 +90,5 @@ WORDS = [
 
 
 def filler(rng: random.Random, words: int) -> str:
-    """Text of no meaning."""
+    """Return meaningless text of `words` words."""
     return " ".join(rng.choices(WORDS, k=words))

@@ -1,4 +1,4 @@
-"""Tables of contents made from manuals without their bookmarks, held against these."""
+"""Compare the tables of contents that are made from the text of manuals with their bookmarks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TUNED = frozenset(
         "fullrefman", "R-FAQ",
     }
 )  # fmt: skip
-"""Manuals that were looked at while the rules were made; all others are held out."""
+"""Manuals that were looked at while the rules were written; all others are held out."""
 
 _NUMBER = re.compile(
     r"^(?:(?:chapter|section|part|appendix|kapitel|teil|anhang|cap[ií]tulo|capitolo|parte"
@@ -44,7 +44,7 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class Manual:
-    """The contents of a PDF that are read."""
+    """The bookmarks of a PDF, and the texts of its pages by number, from 1."""
 
     outline: tuple[OutlineEntry, ...]
     texts: dict[int, str]
@@ -52,14 +52,16 @@ class Manual:
 
 @dataclass(frozen=True)
 class Score:
-    """The fit of found headings with the true ones.
+    """How well the headings that were found agree with the bookmarks.
+
+    A heading is right if a bookmark has the same page and the same title, section numbers left out.
 
     Args:
-        precision: share of the found ones that are true: title, without number, and page.
-        recall: share of the true ones that are found.
-        upper: the same of the first two levels of bookmarks.
-        found: number of different ones found.
-        true: number of different true ones.
+        precision: share of the found headings that are right.
+        recall: share of the bookmarks that were found.
+        upper: share of the bookmarks of the first two levels that were found.
+        found: number of different headings found.
+        true: number of different bookmarks.
     """
 
     precision: float
@@ -70,7 +72,7 @@ class Score:
 
 
 def read(path: Path) -> Manual:
-    """Text and bookmarks of a PDF."""
+    """Read the text and the bookmarks of a PDF."""
     texts = {}
     with open_pdf(path) as pdf:
         for number in range(1, pdf.num_pages + 1):
@@ -80,7 +82,11 @@ def read(path: Path) -> Manual:
 
 
 def read_stored(path: Path, store: DocumentStore) -> Manual | None:
-    """Bookmarks of a PDF, text of the document of its name; None where there is none."""
+    """Read the bookmarks of a PDF, and the text of the stored document of the same name.
+
+    Returns:
+        the two; None if the store has no document of that name.
+    """
     if path.stem not in store:
         return None
     document = store.document(path.stem)
@@ -92,7 +98,7 @@ def read_stored(path: Path, store: DocumentStore) -> Manual | None:
 
 
 def without_tables(manual: Manual) -> Manual:
-    """The manual as if it had no printed table of contents."""
+    """Return the manual without the pages of its printed table of contents."""
     lines = {
         page: [" ".join(line.split()) for line in text.splitlines()]
         for page, text in manual.texts.items()
@@ -104,14 +110,15 @@ def without_tables(manual: Manual) -> Manual:
 
 
 def plain(title: str) -> str:
-    """Letters and digits of a title without its section number, case folded."""
+    """Return the letters and digits of a title without its section number, case-folded."""
     title = " ".join(unicodedata.normalize("NFKC", title).split())
     return "".join(letter for letter in _NUMBER.sub("", title).casefold() if letter.isalnum())
 
 
 def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> Score:
-    """Compare (title, page) pairs with bookmarks; those without a page or without letters do not
-    count.
+    """Compare (title, page) pairs with bookmarks.
+
+    Bookmarks without a page, and titles without letters or digits, do not count.
     """
     pairs = {(plain(title), page) for title, page in found if plain(title)}
     bookmarks = [entry for entry in outline if entry.page and plain(entry.title)]
@@ -128,19 +135,20 @@ def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> 
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="PDFs with bookmarks.")],
+    folder: Annotated[Path, typer.Argument(help="A folder of PDFs with bookmarks.")],
     no_table: Annotated[
-        bool, typer.Option(help="Leave the printed tables of contents out, too.")
+        bool, typer.Option(help="Ignore the printed tables of contents, too.")
     ] = False,
     layout: Annotated[bool, typer.Option(help="Find headings as `ingest --layout` does.")] = False,
     store: Annotated[
         Path | None,
         typer.Option(
-            help="Take the text from documents of the same names there, such as scans read by OCR."
+            help="A store with documents of the same names, such as scans read by OCR, whose text "
+            "is used."
         ),
     ] = None,
 ) -> None:
-    """Print precision and recall of the outlines of all PDFs in a folder."""
+    """Print precision and recall of the headings that are found in each PDF of a folder."""
     rows, scores = [], []
     for path in sorted(folder.glob("*.pdf")):
         manual = read(path) if store is None else read_stored(path, DocumentStore(store))

@@ -1,7 +1,7 @@
-"""Trajectories of each system at the full size of its recipe: real environments, a policy that
-answers at once.
+"""Make trajectories of each system at the full size of its recipe.
 
-The policy never answers the question before its last turn, so that a trajectory shows all it may.
+The environments are real; a scripted policy writes its turns without a model. It never answers the
+question before its last turn, so that a trajectory shows as many images as it may.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from docagent_rl.systems.doc_v_star.script import DocVStarScript
 
 
 class FullDocVStar(DocVStarScript):
-    """Opens as many pages at once as it may, page after page."""
+    """Opens as many pages in each turn as allowed, going through the document in order."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
         self._most = config.fetch.max_pages
 
     def write(self, act: Act, state: ScriptContext) -> str:
-        """See `Script.write`."""
+        """Write a turn (see `Script.write`); a fetch names the next pages."""
         text = super().write(act, state)
         if act.move is not Move.FETCH:
             return text
@@ -55,13 +55,13 @@ class FullDocVStar(DocVStarScript):
 
 @dataclass(frozen=True, slots=True)
 class FullSize:
-    """The way a system is played.
+    """The recipe and the moves with which a system's trajectories are made.
 
     Args:
-        recipe: whose sizes and passes they are.
-        moves: that its policy makes, of those that its script offers.
-        overrides: of the recipe.
-        script: in the place of the system's own.
+        recipe: the recipe that sets sizes and the passes of the trainer.
+        moves: the moves that the policy makes, out of those that the script offers.
+        overrides: overrides of the recipe.
+        script: a script to use in place of the system's own.
     """
 
     recipe: str
@@ -71,7 +71,7 @@ class FullSize:
 
 
 FULL = {
-    # a step of 6 turns x 5 images, more than the paper's budget of 15
+    # 6 turns of 5 images each: more than the paper's budget of 15 images
     "alden": FullSize(
         "alden_qwen2_5_vl_7b",
         frozenset({Move.SEARCH}),
@@ -92,18 +92,19 @@ FULL = {
     ),
     "vrag_rl": FullSize("vrag_rl_qwen2_5_vl_7b", frozenset({Move.SEARCH, Move.CROP})),
 }
-"""By the system's name."""
+"""The full size of each system, by the system's name."""
 
 
 @dataclass(slots=True)
 class Played:
-    """A trajectory.
+    """A trajectory that was made, with its requests and its rows.
 
     Args:
-        requests: the images of each request to the rollout server, all of them in each.
-        prompts: token ids of each request.
-        ledgers: one a row.
-        trajectory: what the trainer archives.
+        trajectory: the record that the trainer archives.
+        requests: the images of each request to the rollout server; each request has all images so
+            far.
+        prompts: the token ids of each request.
+        ledgers: the token ledger of each row.
     """
 
     trajectory: Trajectory
@@ -119,7 +120,14 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Theatre:
-    """Trajectories of a system that were played, and what they were played with."""
+    """The trajectories of one system, with the resources that made them.
+
+    Args:
+        system: the system's name.
+        trajectories: in the order in which they were made.
+        resources: environment, store, processor and settings.
+        passes: the passes of the trainer over the rows; see `passes_of`.
+    """
 
     system: str
     trajectories: Sequence[Played]
@@ -128,13 +136,15 @@ class Theatre:
 
     @property
     def store(self) -> DocumentStore:
-        """The documents."""
+        """The store of the documents that the questions are about."""
         return self.resources.services.store
 
 
 def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
-    """Documents of 20 to 40 pages, index and questions for all systems; the questions of each
-    document.
+    """Make documents of 20 to 40 pages and a BM25 index that all systems use.
+
+    Returns:
+        the questions with answers and evidence, one list for each document.
     """
     settings = SynthSettings(
         documents=documents, difficulties=(DocumentDifficulty.HARD,), seed=seed
@@ -150,7 +160,7 @@ def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
 
 
 def configured(name: str, folder: Path, overrides: Sequence[str] = ()) -> Any:
-    """A system's recipe at full size over a workspace; rules stand in for its models."""
+    """Compose a system's recipe at full size over a workspace; rules stand in for its roles."""
     return composed_recipe(
         FULL[name].recipe,
         [
@@ -169,7 +179,7 @@ def _roles(name: str) -> Sequence[str]:
 
 
 def passes_of(run: Any) -> list[str]:
-    """The passes of a step's trainer over its rows, in order."""
+    """Return the passes that the trainer makes over the rows of a step, in order."""
     found = {
         "old_log_prob": True,
         "ref_log_prob": bool(
@@ -190,15 +200,15 @@ def play(
     trajectories: int,
     group: int,
 ) -> Theatre:
-    """Play trajectories of a system, those of a question after each other.
+    """Make trajectories of a system; those of a group follow each other.
 
     Args:
-        name: of the system.
-        run: see `configured`.
-        processor: of the model.
-        questions: by document; each group plays one of the next document.
-        trajectories: to play.
-        group: trajectories of a question.
+        name: the system's name.
+        run: the composed recipe, from `configured`.
+        processor: the model's processor.
+        questions: one list for each document; each group takes a question of the next document.
+        trajectories: the number of trajectories.
+        group: the number of trajectories of a question.
     """
     config = DocAgentConfig.parse(plain_section(run.docagent))
     seen = None if name == "mm_doc_r1" else processor
@@ -234,7 +244,7 @@ def _trajectory(resources: TrajectoryResources, run: Any, policy: _Policy) -> Ro
 
 
 class _Policy:
-    """Writes turns in the place of a model, and notes what it was asked with."""
+    """Writes turns in place of a model, and records the requests in `played`."""
 
     def __init__(
         self,
@@ -258,7 +268,7 @@ class _Policy:
     async def generate(
         self, ids: list[int], images: list[EncodedImage], max_tokens: int
     ) -> Sampled:
-        """A turn, at once."""
+        """Return a turn of a move that the script offers, with random log-probs."""
         self.played.requests.append([image.ref for image in images])
         self.played.prompts.append(ids)
         turns, context = self.played.trajectory.turns, self._context
@@ -273,13 +283,13 @@ class _Policy:
         wanted = {
             move: weight for move, weight in offered.items() if move in self._moves and weight
         }
-        if not wanted:  # the last turn
+        if not wanted:  # in the last turn, the script offers only an answer
             wanted = dict(offered)
         return self._context.rng.choices(list(wanted), list(wanted.values()))[0]
 
 
 def _longer(text: str, rng: random.Random) -> str:
-    """A turn with thoughts as long as a model's."""
+    """Return the turn with 60 words of filler, so that its thoughts are as long as a model's."""
     thoughts = filler(rng, 60)
     return (
         text.replace("<think>", f"<think>{thoughts} ", 1)

@@ -1,7 +1,6 @@
-"""The images of trajectories that were played, worked on as in a step: as this package does, and as
-an opponent.
+"""Process the images of recorded trajectories as in a step, once our way and once an opponent's.
 
-The opponent keeps float features in each agent worker, hands all pixels of a trajectory to the
+The opponent caches float features in each agent worker, hands all pixels of a trajectory to the
 server at every turn, lets vLLM's front end preprocess and hash them, and joins float features for
 every row.
 """
@@ -37,24 +36,27 @@ from docagent_rl.training.serving.requests import NamedImage, route
 
 Row = dict[str, Any]
 EachRow = Callable[[int, int, Row], None]
-"""Takes the fields of a trajectory's row; only one row is held at a time."""
+"""Takes the number of a trajectory, the number of its row, and the row's fields.
+
+It is called for one row after the other, so that only one row is in memory.
+"""
 
 
 CAPACITY = 8 << 30
-"""Bytes of images in the cache."""
+"""Bytes of images that the cache may hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The place where trajectories are played.
+    """The workers and servers that a step has.
 
     Args:
-        processor: of the model.
-        render: makes pixels.
-        front_ends: vLLM's, one a server.
-        workers: agent workers.
-        group: trajectories of a question, which follow each other.
-        passes: of the trainer.
+        processor: the model's processor.
+        render: draws the pixels of an image.
+        front_ends: vLLM's front end of each rollout server.
+        workers: the number of agent workers.
+        group: the number of trajectories of a question, which follow each other.
+        passes: the number of passes of the trainer.
     """
 
     processor: Any
@@ -70,8 +72,8 @@ class Replay:
     """The result of a replay.
 
     Args:
-        bill: by part.
-        preprocessings: of images, in agent workers and servers.
+        bill: processor time and bytes by part.
+        preprocessings: how often an image was preprocessed, in agent workers and servers.
     """
 
     bill: Bill = field(default_factory=Bill)
@@ -79,14 +81,17 @@ class Replay:
 
 
 def prompt_of(stage: Stage, images: int) -> list[int]:
-    """Token ids with a placeholder an image, as verl hands them to vLLM."""
+    """Return token ids with one placeholder for each image, as verl hands them to vLLM."""
     token = stage.processor.tokenizer.convert_tokens_to_ids
     start, end = token("<|vision_start|>"), token("<|vision_end|>")
     return [5, *[t for _ in range(images) for t in (start, stage.processor.image_token_id, end)], 7]
 
 
 def in_turn(trajectories: Sequence[Played]) -> Iterator[tuple[int, list[int], list[Picture]]]:
-    """Trajectory, token ids and images of each request, all trajectories side by side."""
+    """Yield the trajectory's number, token ids and images of each request.
+
+    The first requests of all trajectories come first, then their second requests, and so on.
+    """
     for turn in range(max(len(each.requests) for each in trajectories)):
         for number, each in enumerate(trajectories):
             if turn < len(each.requests):
@@ -96,7 +101,7 @@ def in_turn(trajectories: Sequence[Played]) -> Iterator[tuple[int, list[int], li
 def opponent(
     stage: Stage, trajectories: Sequence[Played], each_row: EachRow, seed: int = 1
 ) -> Replay:
-    """Float features and pixels."""
+    """Replay as the opponent does: float features in rows, pixels sent to the servers."""
     replay = Replay()
     drawn = torch.Generator().manual_seed(seed)
     servers = torch.randint(len(stage.front_ends), (len(trajectories),), generator=drawn).tolist()
@@ -142,8 +147,10 @@ def opponent(
 
 
 def ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow) -> Replay:
-    """Patches of bytes, made once for all workers, and named to servers and in rows; Ray is
-    there.
+    """Replay as this package does.
+
+    Patches are stored as bytes, made once for all workers, and requests and rows only name them.
+    Ray must be running.
     """
     return asyncio.run(_ours(stage, trajectories, each_row))
 
@@ -172,7 +179,7 @@ async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow)
     for number, ids, refs in in_turn(trajectories):
         shown = [await made(ref) for ref in refs]
         with replay.bill.timed(HAND) as part:
-            # Ray sends its reference to the patches, a few bytes, in the place of them
+            # in place of the patches, Ray sends a reference of a few bytes
             named = [replace(NamedImage.of(image), handle=b"reference" * 3) for image in shown]
             sent = pickle.dumps((ids, named), protocol=5)
             part.nbytes += len(sent)
@@ -207,7 +214,7 @@ async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow)
 async def _warm_up(
     stage: Stage, layout: PatchFormat, image_cache: RayImageCache, name: str
 ) -> None:
-    """Import, and connect to, what the first image would."""
+    """Handle one image, so that imports and connections are not part of the measurement."""
     size = (4 * layout.side * layout.merge,) * 2
     ref = ImageRef(PageRef("warm", 1), "up", (0, 0, *size), size)
     image = EncodedImage.make(ref, new("RGB", size), stage.processor.image_processor, layout)
@@ -218,14 +225,14 @@ async def _warm_up(
 
 
 def read(row: Mapping[str, Any]) -> Row:
-    """Return what a pass makes of a row."""
+    """Return the fields of a row as a pass of the trainer reads them, with features."""
     return join_named([row], lambda rows: dict(rows[0]), "cpu") if NAMES in row else dict(row)
 
 
 def _server(
     stage: Stage, trajectories: Sequence[Played], number: int, routes: dict[str, int]
 ) -> int:
-    """The server of a trajectory, by the name that the balancer goes by."""
+    """Return the number of a trajectory's server, by the name that verl's load balancer uses."""
     prompts, servers = -(-len(trajectories) // stage.group), len(stage.front_ends)
     uid, own = str(number // stage.group), number % stage.group
     name = route(uid, own, trajectories=stage.group, prompts=prompts, servers=servers)

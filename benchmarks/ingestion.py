@@ -1,4 +1,4 @@
-"""Ingestion of real PDFs against pdf2image in its JPEG mode."""
+"""Measure the ingestion of real PDFs against pdf2image in its JPEG mode."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a run.
+    """The time and the size of a run.
 
     Args:
         processor: seconds of processor time, of this process and those that it started.
-        wall: seconds that went by.
+        wall: seconds of wall-clock time.
         pages: number of pages.
         size: bytes of the JPEG files.
     """
@@ -43,13 +43,14 @@ class Cost:
 
 
 def measure(run: Callable[[Path], int], within: Path) -> Cost:
-    """Run once in an empty folder; the processes that `run` starts are to end with it.
+    """Call `run` once with an empty folder, and measure it.
 
     Args:
-        run: fills a folder, and says with how many pages.
-        within: where the folder is made. It stays: ext4 goes through inodes that were given up in
-            the last seconds before it makes a file, so that a round would pay for what the one
-            before it removed.
+        run: fills a folder and returns the number of pages. The processes that it starts must have
+            ended when it returns.
+        within: where the folder is made. The folder is not removed: before ext4 makes a file, it
+            goes through the inodes that were freed in the last seconds, so that removing the files
+            of one round would slow down the next.
     """
     folder = Path(tempfile.mkdtemp(dir=within))
     processor, wall = _processor_time(), time.perf_counter()
@@ -61,8 +62,9 @@ def measure(run: Callable[[Path], int], within: Path) -> Cost:
 def with_poppler(
     pdfs: Path, settings: RenderSettings, out: Path, *, text: bool, workers: int
 ) -> int:
-    """The pages by pdf2image, as JPEG files of the same resolution and quality, and the text by
-    pdftotext.
+    """Write the pages as JPEG files by pdf2image, and if `text` the text by pdftotext.
+
+    Resolution and quality are those of `settings`. Returns the number of pages.
     """
     pages = 0
     for path in sorted(pdfs.glob("*.pdf")):
@@ -76,13 +78,13 @@ def with_poppler(
             thread_count=workers,
         )
         pages += len(files)
-        if text:  # as the store has it
+        if text:  # which the store has, too
             subprocess.run(["pdftotext", path, out / f"{path.stem}.txt"], check=True)
     return pages
 
 
 def with_ingest(pdfs: Path, settings: RenderSettings, out: Path, *, workers: int) -> int:
-    """The pages by `docagent_rl.documents.ingestion`, with the texts that the files hold."""
+    """Ingest the PDFs with their text layers into a store, and return the number of pages."""
     store = out / "store"
     report = ingest(pdfs, store, settings=settings, workers=workers, strict=True, ocr=OcrMode.NEVER)
     return report.pages
@@ -90,23 +92,23 @@ def with_ingest(pdfs: Path, settings: RenderSettings, out: Path, *, workers: int
 
 def main(
     folder: Annotated[
-        Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")
+        Path | None, typer.Argument(help="A folder of PDFs; by default Debian's manuals.")
     ] = None,
-    dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = 144,
-    quality: Annotated[int, typer.Option(help="Quality of the JPEG files, for both.")] = 90,
-    repeats: Annotated[int, typer.Option(help="Rounds; the best of each counts.")] = 3,
+    dpi: Annotated[int, typer.Option(help="Pixels per inch.")] = 144,
+    quality: Annotated[int, typer.Option(help="JPEG quality of all candidates.")] = 90,
+    repeats: Annotated[int, typer.Option(help="Rounds; the best of each candidate counts.")] = 3,
 ) -> None:
-    """Print what ingesting a folder of PDFs costs, beside pdf2image and pdftotext.
+    """Print the time that ingesting a folder of PDFs takes, beside pdf2image and pdftotext.
 
-    Equal output is a JPEG file of each page, at the same resolution and quality, and its text. The
-    store has checksums, manifests and whole documents only, forced to disk, on top.
+    "Equal output" is a JPEG file of each page, at the same resolution and quality, and its text.
+    The store additionally has checksums and manifests, holds only whole documents, and forces them
+    to disk.
     """
     missing = [tool for tool in ("pdftoppm", "pdfinfo", "pdftotext") if shutil.which(tool) is None]
     if missing:
         Console(stderr=True).print(
-            f"{' and '.join(missing)} is not on the PATH, so that there is nothing to compare "
-            "with: install "
-            "poppler (Debian: apt install poppler-utils)"
+            f"{' and '.join(missing)} not found on the PATH: install poppler, which `ingest` is "
+            "compared with (Debian: apt install poppler-utils)"
         )
         raise typer.Exit(2)
     settings = RenderSettings(dpi=dpi, jpeg_quality=quality)
@@ -119,17 +121,17 @@ def main(
 
 
 def compare(pdfs: Path, settings: RenderSettings, repeats: int, within: Path) -> None:
-    """Measure all candidates in turn, in folders below `within`, and print the table."""
+    """Measure all candidates in each round, in folders below `within`, and print the table."""
     runs: dict[str, Callable[[Path], int]] = {}
     for workers in (1, 2):
-        tell = f"{workers} worker{'s' * (workers > 1)}"
-        runs[f"pdf2image, {tell}"] = lambda out, n=workers: with_poppler(
+        label = f"{workers} worker{'s' * (workers > 1)}"
+        runs[f"pdf2image, {label}"] = lambda out, n=workers: with_poppler(
             pdfs, settings, out, text=False, workers=n
         )
-        runs[f"pdf2image and pdftotext, {tell}"] = lambda out, n=workers: with_poppler(
+        runs[f"pdf2image and pdftotext, {label}"] = lambda out, n=workers: with_poppler(
             pdfs, settings, out, text=True, workers=n
         )
-        runs[f"docagent-rl ingest, {tell}"] = lambda out, n=workers: with_ingest(
+        runs[f"docagent-rl ingest, {label}"] = lambda out, n=workers: with_ingest(
             pdfs, settings, out, workers=n
         )
     costs: dict[str, list[Cost]] = {name: [] for name in runs}
@@ -161,8 +163,8 @@ def compare(pdfs: Path, settings: RenderSettings, repeats: int, within: Path) ->
     columns = [
         "",
         "ms a page",
-        "times as fast, equal output",
-        "as pdf2image alone",
+        "times as fast as equal output",
+        "times as fast as pdf2image alone",
         "pages/s",
         "kB a page",
     ]

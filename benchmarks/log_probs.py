@@ -1,4 +1,4 @@
-"""Log-probabilities of labels without flash-attn: in blocks against verl's loop over positions.
+"""Time log-probs of labels without flash-attn: ours in blocks against verl's loop over positions.
 
 python -m benchmarks.log_probs --cpu-time
 python -m benchmarks.log_probs --device cuda --tokens 15000
@@ -22,11 +22,13 @@ LogProbs = Callable[[Tensor, Tensor], Tensor]
 
 
 def both_passes(log_probs: LogProbs, logits: Tensor, labels: Tensor) -> tuple[float, float]:
-    """The sum of log-probabilities and of the gradient's magnitudes; the logits are written
-    over.
+    """Run forward and backward on a copy of the logits.
+
+    Returns:
+        the sum of the log-probs, and the sum of the magnitudes of the logits' gradient.
     """
     own = logits.detach().clone().requires_grad_()
-    scaled = own * 1.0  # logits of a model are no leaf
+    scaled = own * 1.0  # a model's logits are not a leaf of the graph either
     found = log_probs(scaled, labels)
     total = found.sum(dtype=torch.float64)
     total.backward()
@@ -36,7 +38,7 @@ def both_passes(log_probs: LogProbs, logits: Tensor, labels: Tensor) -> tuple[fl
 
 
 def peak_gib(call: Callable[[], object]) -> str:
-    """Return the GPU memory that a call needs beyond what was there."""
+    """Return the GPU memory in GiB that a call needs beyond what is allocated; "" on a CPU."""
     if not torch.cuda.is_available():
         return ""
     torch.cuda.reset_peak_memory_stats()
@@ -46,10 +48,10 @@ def peak_gib(call: Callable[[], object]) -> str:
 
 
 def main(
-    tokens: Annotated[int, typer.Option(min=1)] = 512,
-    vocabulary: Annotated[int, typer.Option(min=2)] = 151936,
-    device: Annotated[str, typer.Option()] = "cpu",
-    repeats: Annotated[int, typer.Option(min=1)] = 5,
+    tokens: Annotated[int, typer.Option(min=1, help="Positions.")] = 512,
+    vocabulary: Annotated[int, typer.Option(min=2, help="Entries of the vocabulary.")] = 151936,
+    device: Annotated[str, typer.Option(help="A device of torch: cpu or cuda.")] = "cpu",
+    repeats: Annotated[int, typer.Option(min=1, help="Rounds; the best time counts.")] = 5,
     cpu_time: Annotated[bool, typer.Option("--cpu-time", help=CPU_TIME)] = False,
 ) -> None:
     """Time forward and backward in float32 and bfloat16."""

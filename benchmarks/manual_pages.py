@@ -1,4 +1,6 @@
-"""Headings of manual pages, drawn by groff, held against the `.SH` of their sources.
+"""Compare the headings that are found in manual pages with the `.SH` macros of their sources.
+
+groff turns the sources into PDFs.
 
 python -m benchmarks.manual_pages /usr/share/man --layout
 """
@@ -26,7 +28,7 @@ _ESCAPES = re.compile(r"\\f[A-Z]|\\s[-+]?\d|\\[&/|]|\"")
 
 
 def sources(folder: Path, least: int) -> Iterator[str]:
-    """Yield the texts of English manual pages of at least so many bytes, each once."""
+    """Yield the sources of the English manual pages of at least `least` bytes, each once."""
     seen = set()
     for path in sorted(folder.glob("man[1-8]*/*.gz")):
         text = gzip.decompress(path.read_bytes()).decode(errors="replace")
@@ -36,19 +38,22 @@ def sources(folder: Path, least: int) -> Iterator[str]:
 
 
 def titles(source: str, kind: str) -> set[str]:
-    """Letters and digits of the titles of sections, or of parts of sections."""
+    """Return the letters and digits of the titles of a source.
+
+    Args:
+        source: a manual page in groff's language.
+        kind: `section` for sections (`.SH`), `part` for their subsections (`.SS`).
+    """
     named = (match[kind] or "" for match in _HEADING.finditer(source))
     return {plain(_ESCAPES.sub("", title)) for title in named} - {""}
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="Folder with man1, man2 and so on.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that contains man1, man2 and so on.")],
     layout: Annotated[bool, typer.Option(help="Find headings as `ingest --layout` does.")] = False,
-    least: Annotated[int, typer.Option(help="Bytes of the shortest source.")] = 60_000,
+    least: Annotated[int, typer.Option(help="Fewest bytes of a source.")] = 60_000,
 ) -> None:
-    """Print precision and recall of the titles of sections; those of parts of sections do not
-    count.
-    """
+    """Print precision and recall of the titles of sections; subsections do not count."""
     pages = hits = found = true = count = 0
     with TemporaryDirectory() as scratch:
         pdf = Path(scratch) / "manual.pdf"

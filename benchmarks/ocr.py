@@ -1,4 +1,4 @@
-"""OCR of real pages, against their text layers."""
+"""Compare the text that OCR reads from real pages with their text layers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ _FEWEST_WORDS = 50
 
 @dataclass
 class Score:
-    """The text that an engine read of all pages.
+    """Counts of the words that an engine read on all pages.
 
     Args:
-        seconds: processor time, of programs that it started too.
-        found: words of the text layers that it read, as often as they stand there.
+        seconds: processor time, including that of programs that the engine started.
+        found: words of the text layers that the engine read; a word counts as often as it occurs in
+            both.
         held: words of the text layers.
-        read: words that it read.
+        read: words that the engine read.
         worst: the lowest recall of a page.
     """
 
@@ -45,6 +46,7 @@ class Score:
     worst: float = 1.0
 
     def add(self, seconds: float, text: str, truth: str) -> None:
+        """Count the words of a page: `text` is what the engine read, `truth` the text layer."""
         read, held = words(text), words(truth)
         found = (read & held).total()
         self.seconds += seconds
@@ -55,12 +57,12 @@ class Score:
 
 
 def words(text: str) -> Counter[str]:
-    """Words of ASCII letters and digits, small."""
+    """Count the words of ASCII letters and digits in a text, in lower case."""
     return Counter(re.findall(r"[a-z0-9]+", text.casefold()))
 
 
 def candidates() -> dict[str, Callable[[Image.Image], str]]:
-    """Return what is measured, by name; every engine on one thread."""
+    """Return the engines to measure, by name, each restricted to one thread."""
     return {
         "rapidocr, its defaults": _rapidocr_defaults(),
         "rapidocr, as `ingest` runs it": lambda image: read_scan(image).text,
@@ -68,8 +70,9 @@ def candidates() -> dict[str, Callable[[Image.Image], str]]:
 
 
 def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]]:
-    """Pictures and text layers of `each` pages of every PDF, at equal distances, with 50 words or
-    more.
+    """Yield the pictures and text layers of `each` pages of every PDF.
+
+    The pages are spread evenly over those that have 50 words or more.
     """
     for path in sorted(folder.glob("*.pdf")):
         with open_pdf(path) as pdf:
@@ -82,12 +85,12 @@ def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]
 
 def main(
     folder: Annotated[
-        Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")
+        Path | None, typer.Argument(help="A folder of PDFs; by default Debian's manuals.")
     ] = None,
-    each: Annotated[int, typer.Option(help="Pages of every PDF.")] = 5,
-    dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = 150,
+    each: Annotated[int, typer.Option(help="Pages to take from every PDF.")] = 5,
+    dpi: Annotated[int, typer.Option(help="Pixels per inch.")] = 150,
 ) -> None:
-    """Print processor time and word recall of every engine on the same pages, in one run."""
+    """Print processor time and word recall of every engine on the same pages."""
     with tempfile.TemporaryDirectory() as fetched:
         if folder is None:
             folder = Path(fetched)
@@ -114,12 +117,12 @@ def main(
 
 
 def measure(samples: list[tuple[Image.Image, str]]) -> dict[str, Score]:
-    """Measure what every candidate reads, page by page in turn."""
+    """Let every engine read each page in turn, and score what it reads."""
     engines = candidates()
     small = Image.new("RGB", (64, 64), "white")
     scores = {name: Score() for name in engines}
     for read in engines.values():
-        read(small)  # models are loaded
+        read(small)  # loads the models
     for image, truth in samples:
         for name, read in engines.items():
             start = _processor_time()
@@ -136,7 +139,7 @@ def _is_good(pdf: Any, number: int) -> bool:
 
 
 def _rapidocr_defaults() -> Callable[[Image.Image], str]:
-    """rapidocr as it comes, but for its threads."""
+    """Return rapidocr with its default settings, except that it uses one thread."""
     import rapidocr
 
     models = Path(rapidocr.__file__).parent / "models"

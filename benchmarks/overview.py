@@ -1,4 +1,4 @@
-"""The overview of a long document (Doc-V*) with and without kept thumbnails."""
+"""Time the overview of a long document (Doc-V*) with and without cached thumbnails."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 
 
 def draw(store: DocumentStore, chosen: list[Page], style: OverviewStyle) -> list[bytes]:
-    """The pixels of all sheets."""
+    """Draw the overview of the chosen pages, and return the pixels of each of its sheets."""
     return [render(sheet, store).tobytes() for sheet in overview(chosen, style)]
 
 
 def main(
     pages: Annotated[
-        int, typer.Option(help="Pages of the document; Debian's manuals over and over.")
+        int, typer.Option(help="Pages of the document, which repeats Debian's manuals.")
     ] = 1000,
     cell: Annotated[int, typer.Option(help="Side of the square for a thumbnail, in pixels.")] = 256,
-    repeats: Annotated[int, typer.Option(help="Rounds with kept thumbnails; the best counts.")] = 3,
+    repeats: Annotated[
+        int, typer.Option(help="Rounds with cached thumbnails; the best counts.")
+    ] = 3,
 ) -> None:
-    """Print the processor time of an overview: drawn as ever, drawn and kept, from kept
-    thumbnails.
-    """
+    """Print the processor time of an overview without a cache, while filling it, and from it."""
     single_thread(True)
     style = OverviewStyle(cell=cell)
     with tempfile.TemporaryDirectory() as name:
@@ -42,7 +42,7 @@ def main(
         ingest(folder / "pdfs", folder / "store")
         plain = DocumentStore(folder / "store", image_cache=0)
         found = [plain.page(ref) for ref in plain.pages()]
-        # every page of a long document is another: no decoded page is kept between them
+        # the pages of a real long document all differ, so decoded pages are not cached here
         chosen = [found[number % len(found)] for number in range(pages)]
         seconds, sheets = best_times({"plain": lambda: draw(plain, chosen, style)}, 1, cpu=True)
         shown = ShownRasters([folder / "shown"], capacity=8 << 30)
@@ -54,19 +54,19 @@ def main(
             raise typer.BadParameter("the pixels differ")
     rows = [
         [
-            "drawn in each trajectory",
+            "drawn anew in each trajectory",
             f"{seconds['plain']:.2f}",
             f"{seconds['plain'] / pages * 1000:.2f}",
             "1",
         ],
         [
-            "drawn and kept",
+            "drawn and cached",
             f"{once['first'] / unique * pages:.2f}",
             f"{once['first'] / unique * 1000:.2f}",
             "",
         ],
         [
-            "from kept thumbnails",
+            "from cached thumbnails",
             f"{again['kept']:.2f}",
             f"{again['kept'] / pages * 1000:.2f}",
             f"{seconds['plain'] / again['kept']:.0f}",

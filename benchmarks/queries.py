@@ -1,4 +1,4 @@
-"""Queries of many trajectories: encoded one by one, and in batches as they come."""
+"""Time the encoding of many trajectories' queries, one by one and in batches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WORDS = (
 
 
 def questions(count: int) -> list[str]:
-    """Distinct queries of 6 to 14 words."""
+    """Return distinct queries, each with 6 to 14 words after its number."""
     return [
         f"question {n}: " + " ".join(WORDS[(n * 7 + k * 5) % len(WORDS)] for k in range(6 + n % 9))
         for n in range(count)
@@ -36,7 +36,11 @@ def questions(count: int) -> list[str]:
 
 
 def ask(encoder: Encoder, queries: list[str], trajectories: int) -> int:
-    """Each query in a call of its own, `trajectories` calls at a time; the number of answers."""
+    """Encode each query in a call of its own, `trajectories` calls at a time.
+
+    Returns:
+        the number of embeddings.
+    """
     with ThreadPoolExecutor(trajectories) as pool:
         return sum(
             len(answer)
@@ -45,9 +49,9 @@ def ask(encoder: Encoder, queries: list[str], trajectories: int) -> int:
 
 
 def main(
-    count: Annotated[int, typer.Option(help="Queries.")] = 512,
-    trajectories: Annotated[int, typer.Option(help="That ask at the same time.")] = 128,
-    repeats: Annotated[int, typer.Option(help="Rounds.")] = 5,
+    count: Annotated[int, typer.Option(help="Number of queries.")] = 512,
+    trajectories: Annotated[int, typer.Option(help="Trajectories that ask concurrently.")] = 128,
+    repeats: Annotated[int, typer.Option(help="Rounds; the best time counts.")] = 5,
     cpu_time: Annotated[bool, typer.Option(help=CPU_TIME)] = False,
 ) -> None:
     """Time the embedded model behind `QueryEncoder` against the model alone."""

@@ -1,10 +1,11 @@
-"""Processor time and bytes of a step's trajectories, by part and system: as this package works on
-them, and as an opponent who hands verl what its interfaces suggest.
+"""Measure processor time and bytes of a step's trajectories, by part and system.
 
-Real environments, the real processor of Qwen2.5-VL, a generate function that answers at once,
-vLLM's real front end with its cache, verl's real TransferQueue. Some trajectories are played; a
-step of more grows with their number. `make features` is the trainer's, on a GPU where there is one:
-what the processors have to do is the first sum.
+Each system is measured twice: as this package handles trajectories, and as an opponent that gives
+verl what its interfaces suggest. Environments, the processor of Qwen2.5-VL, vLLM's front end with
+its cache and verl's TransferQueue are real; only the generate function answers at once, without a
+model. Some trajectories are made and measured; a whole step is estimated from them in proportion to
+its number of trajectories. The part `make features` runs on the trainer's GPU if there is one, so
+the table also has a sum without it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from docagent_rl.envs.images import render
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Both ways of one system.
+    """The measurements of one system.
 
     Args:
-        system: its name.
+        system: the system's name.
         theirs: the opponent's bill.
-        mine: this package's.
-        unique: different images of all trajectories.
-        preprocessings: of images, theirs and mine.
+        mine: this package's bill.
+        unique: the number of different images in all trajectories.
+        preprocessings: how often an image was preprocessed by the opponent and by this package.
     """
 
     system: str
@@ -49,17 +50,20 @@ def main(
     system: Annotated[
         list[str] | None, typer.Option(help="A system; repeatable. All by default.")
     ] = None,
-    trajectories: Annotated[int, typer.Option(help="Trajectories to play.")] = 8,
+    trajectories: Annotated[int, typer.Option(help="Trajectories to make and measure.")] = 8,
     group: Annotated[int, typer.Option(help="Trajectories of a question.")] = 4,
     workers: Annotated[int, typer.Option(help="Agent workers.")] = 2,
     servers: Annotated[int, typer.Option(help="Rollout servers.")] = 2,
     room: Annotated[
-        int, typer.Option(help="MiB of rows to store; the others count as these.")
+        int,
+        typer.Option(help="MiB of rows to store; the other rows are assumed to take as much each."),
     ] = 512,
-    whole: Annotated[int, typer.Option(help="Trajectories of the step that is reckoned.")] = 512,
-    seed: Annotated[int, typer.Option()] = 1,
+    whole: Annotated[
+        int, typer.Option(help="Trajectories of the step whose time and bytes are estimated.")
+    ] = 512,
+    seed: Annotated[int, typer.Option(help="Seed of the documents.")] = 1,
 ) -> None:
-    """Play, measure both ways, reckon the whole step.
+    """Make trajectories, measure both ways of handling them, and estimate a whole step.
 
     Example: python -m benchmarks.rollout --system alden
     """
@@ -81,7 +85,12 @@ def main(
 
 
 def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
-    """Measure both ways.
+    """Measure how this package and the opponent handle the same trajectories.
+
+    Args:
+        theatre: the trajectories.
+        stage: workers and servers.
+        room: the most bytes of rows to put into the queue.
 
     Raises:
         RuntimeError: the features of the first row are not equal to the bit.
@@ -112,7 +121,7 @@ def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
 
 
 def report(found: Comparison, theatre: Theatre) -> None:
-    """Both bills side by side."""
+    """Print both bills of a system side by side."""
     rows = []
     for name in PARTS:
         a, b = found.theirs.part(name), found.mine.part(name)
@@ -139,7 +148,7 @@ def report(found: Comparison, theatre: Theatre) -> None:
 
 
 def totals(found: list[Comparison], factor: float, title: str) -> None:
-    """A line a system, of steps so many times as large."""
+    """Print one line for each system, for a step that is `factor` times as large."""
     rows = []
     for each in found:
         a, b = each.theirs.times(factor), each.mine.times(factor)
@@ -162,7 +171,7 @@ def _mib(nbytes: float) -> str:
 
 
 def qwen2_5_vl() -> Any:
-    """The released checkpoints' image processor around a small tokenizer."""
+    """Return the image processor of the released checkpoints, with a small tokenizer."""
     from docagent_rl.lab.tiny.shapes import build_processor
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
@@ -170,8 +179,8 @@ def qwen2_5_vl() -> Any:
 
 
 def front_end(folder: Path, processor: Any) -> Any:
-    """vLLM's front end for Qwen2.5-VL, without an engine."""
-    import verl  # noqa: F401  the plugin makes vLLM find its platform
+    """Return vLLM's front end for Qwen2.5-VL, without an engine; `folder` gets its model files."""
+    import verl  # noqa: F401  loads our plugin, which makes vLLM find its platform
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.input_processor import InputProcessor
 

@@ -1,14 +1,13 @@
-"""Measures what a step costs the driver: processor time and memory of our work between verl's
-calls, by part.
+"""Measure processor time and memory of our work in the driver in a step, by part.
 
 python -m benchmarks.rollout_driver --trajectories 64 --trajectories 128
 
 Trajectories of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the
-real TransferQueue; then the trainer mode's methods do their part of a step: the trajectories that
-are there, the advantages of `--estimator`, the archive, and verl's own numbers of the step, which
-verl computes before the checkpoint in our mode. The rest of verl's work is made ready before and
-not counted: the padded rewards and mask that it hands to an estimator, and its copies of what comes
-back.
+real TransferQueue. Then the trainer mode's methods do their parts of a step: they find out which
+trajectories are there, compute the advantages of `--estimator`, write the archive, and compute
+verl's own metrics of the step, which in our mode happens before the checkpoint. The rest of verl's
+work is not counted: the padded rewards and mask that it gives to an estimator are prepared before,
+and its copies of the results are not made.
 """
 
 from __future__ import annotations
@@ -51,14 +50,14 @@ AT_STEP = {"min_global_steps": STEP, "max_global_steps": STEP}
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A step.
+    """The size of a step.
 
     Args:
-        trajectories: of the step, eight to a group.
-        rows: of a trajectory.
-        tokens: of a row's response region.
-        turns: of a row.
-        sampled: tokens of a turn.
+        trajectories: the number of trajectories, eight to a group.
+        rows: the number of rows of a trajectory.
+        tokens: the number of positions in a row's response region.
+        turns: the number of turns of a row.
+        sampled: the number of sampled tokens of a turn.
     """
 
     trajectories: int
@@ -69,12 +68,16 @@ class Shape:
 
     @property
     def all_rows(self) -> int:
-        """Rows of the step."""
+        """The number of rows of the step."""
         return self.trajectories * self.rows
 
 
 def played(shape: Shape, number: int) -> tuple[list[TurnLedger], Trajectory]:
-    """A trajectory as the agent loop has it when it has been played."""
+    """Make trajectory `number` with random tokens, as the agent loop has it after its last turn.
+
+    Returns:
+        the token ledger of each row, and the trajectory.
+    """
     random_ = random.Random(number)
     made = Trajectory(
         f"group{number // 8}", number % 8, STEP, "train", {"question_id": f"q{number // 8}"},
@@ -105,7 +108,7 @@ def played(shape: Shape, number: int) -> tuple[list[TurnLedger], Trajectory]:
 
 
 def fill(shape: Shape, generator: torch.Generator) -> list[str]:
-    """Put the rows of all trajectories into the queue as verl's worker does; their keys."""
+    """Put the rows of all trajectories into the queue as verl's worker does; return their keys."""
     keys = []
     for number in range(shape.trajectories):
         ledgers, made = played(shape, number)
@@ -132,27 +135,31 @@ def fill(shape: Shape, generator: torch.Generator) -> list[str]:
 
 @dataclass
 class VerlPart:
-    """The work of verl's trainer within our methods: it hands rewards and mask to the estimator."""
+    """The part of verl's trainer that our methods call: it gives rewards and mask to the estimator.
+
+    Args:
+        rewards: padded token-level rewards, shape (b, t).
+        mask: padded response mask, shape (b, t).
+        estimator: the estimator's name.
+    """
 
     rewards: torch.Tensor
     mask: torch.Tensor
     estimator: str
 
     def estimate(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Estimate as verl's `_compute_advantage`, without transfers; the result is dropped at its
-        end.
-        """
+        """Estimate as verl's `_compute_advantage` does, drop the result, and return the batch."""
         self.estimated()
         return batch
 
     def estimated(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Advantages and returns, both (b, t)."""
+        """Return advantages and returns, both of shape (b, t)."""
         estimate = ADV_ESTIMATOR_REGISTRY[self.estimator]
         return estimate(token_level_rewards=self.rewards, response_mask=self.mask)
 
 
 class VerlStub:
-    """Stands in the place of verl's trainer in the order of methods."""
+    """Takes the place of verl's trainer in the method resolution order."""
 
     verl: VerlPart
 
@@ -161,7 +168,7 @@ class VerlStub:
 
 
 class Driver(DocAgentTrainerMixin, VerlStub):
-    """Our trainer mode without models: sampling, updates and transfers of verl are left out."""
+    """Our trainer mode without models; verl's sampling, updates and transfers are left out."""
 
     def __init__(self, shape: Shape, folder: Path, estimator: str, verl: VerlPart) -> None:
         self.verl = verl
@@ -191,26 +198,26 @@ class Driver(DocAgentTrainerMixin, VerlStub):
 
 
 def step(driver: Driver, batch: KVBatchMeta) -> dict[str, Callable[[], Any]]:
-    """Our parts of a step, in their order."""
+    """Return the parts of a step, in their order, as functions by name."""
     metrics: dict[str, Any] = {}
     parts: dict[str, Callable[[], Any]] = {
-        "trajectories that are there": lambda: driver._reader.fetch(batch),
+        "find trajectories": lambda: driver._reader.fetch(batch),
         "advantages": lambda: driver._compute_advantage(batch, metrics),
         "archive": lambda: driver._archive(batch),
     }
     files = getattr(driver, "_files", None)  # absent where the archive writes at once
-    written = {} if files is None else {"written": files.wait}
+    written = {} if files is None else {"files of the archive": files.wait}
 
-    def numbers() -> None:
+    def verl_metrics() -> None:
         PPOTrainer._compute_metrics(
             cast("PPOTrainer", driver), batch, metrics, {"step": 1.0}, STEP, 0
         )
 
-    return {**parts, **written, "verl's numbers": numbers}
+    return {**parts, **written, "verl's metrics": verl_metrics}
 
 
 def measure(shape: Shape, estimator: str) -> list[list[str]]:
-    """Fill the queue, run the parts, one table row each."""
+    """Fill the queue, run each part of a step, and return one table row for each, with sums."""
     keys = fill(shape, torch.Generator().manual_seed(0))
     tags = [{"is_padding": False} | AT_STEP for _ in keys]
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)
@@ -222,7 +229,7 @@ def measure(shape: Shape, estimator: str) -> list[list[str]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         driver = Driver(shape, Path(folder), estimator, verl)
-        seconds_of_all, most = 0.0, 0.0
+        seconds_of_all, highest = 0.0, 0.0
         gc.collect()
         before = reset_peak()
         for name, part in step(driver, batch).items():
@@ -231,24 +238,24 @@ def measure(shape: Shape, estimator: str) -> list[list[str]]:
             part()
             seconds, passed = time.process_time() - began, time.perf_counter() - wall
             grown = peak() - before
-            seconds_of_all, most = seconds_of_all + seconds, max(most, grown)
+            seconds_of_all, highest = seconds_of_all + seconds, max(highest, grown)
             rows.append([name, f"{seconds:.2f}", f"{passed:.2f}", f"{grown:,.0f}"])
         size = sum(path.stat().st_size for path in Path(folder).rglob("*.jsonl")) / 2**20
-    rows.append(["all of it", f"{seconds_of_all:.2f}", "", f"{most:,.0f}"])
-    label, scale = f"4,096 rows by that (trajectories {size:,.0f} MiB here)", 4096 / shape.all_rows
-    rows.append([label, f"{seconds_of_all * scale:.1f}", "", f"{most * scale:,.0f}"])
+    rows.append(["sum", f"{seconds_of_all:.2f}", "", f"{highest:,.0f}"])
+    label, scale = f"scaled to 4,096 rows (archive here: {size:,.0f} MiB)", 4096 / shape.all_rows
+    rows.append([label, f"{seconds_of_all * scale:.1f}", "", f"{highest * scale:,.0f}"])
     tq.kv_clear(keys=keys, partition_id="train")
     return rows
 
 
 def reset_peak() -> float:
-    """Start measuring the most memory anew; what is held now, in MiB."""
+    """Start measuring the peak memory anew, and return the memory held now, in MiB."""
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
 
 def peak() -> float:
-    """The most memory since then, in MiB."""
+    """Return the peak memory since `reset_peak`, in MiB."""
     return _status("VmHWM")
 
 
@@ -265,7 +272,7 @@ def main(
     tokens: Annotated[int, typer.Option(help="Positions of a row's response region.")] = 19_000,
     turns: Annotated[int, typer.Option(help="Turns of a row.")] = 6,
     sampled: Annotated[int, typer.Option(help="Sampled tokens of a turn.")] = 180,
-    estimator: Annotated[str, typer.Option(help="One of ours.")] = "spo",
+    estimator: Annotated[str, typer.Option(help="Name of one of our estimators.")] = "spo",
 ) -> None:
     """Measure the driver's work on steps of several sizes.
 
@@ -275,11 +282,11 @@ def main(
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
     try:
-        measure(Shape(8, 2, 64, 2, 8), estimator)  # imports what is imported when it is used
+        measure(Shape(8, 2, 64, 2, 8), estimator)  # warms up: some modules are imported on use
         for number in trajectories or [64]:
             shape = Shape(number, rows, tokens, turns, sampled)
             title = f"{number} trajectories of {rows} rows of {tokens:,} tokens, {estimator}"
-            columns = ["", "processor, s", "wall, s", "peak above, MiB"]
+            columns = ["", "processor, s", "wall, s", "additional peak, MiB"]
             show(title, columns, measure(shape, estimator))
     finally:
         tq.close()

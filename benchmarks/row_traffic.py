@@ -1,4 +1,4 @@
-"""Rows of trajectories through the real TransferQueue, and their records in the driver."""
+"""Move rows of trajectories through the real TransferQueue, and handle records in the driver."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ WRITTEN: Mapping[str, Sequence[str]] = {
     "ref_log_prob": ("ref_log_prob",),
     "values": ("values", "advantages", "returns"),
 }
-"""Columns that a pass adds to each row; advantages come before the updates."""
+"""Fields that a pass adds to each row; the advantages are added before the updates."""
+# the kind of each pass, which decides the fields that it fetches
 READS = {
     "old_log_prob": Pass.INFER,
     "ref_log_prob": Pass.INFER,
@@ -52,7 +53,7 @@ READS = {
 
 @contextmanager
 def queue() -> Iterator[None]:
-    """Ray and a queue of their own."""
+    """Start Ray and a TransferQueue, and stop them at the end of the `with` block."""
     ray.init(
         address="local",
         num_cpus=4,
@@ -69,12 +70,12 @@ def queue() -> Iterator[None]:
 
 
 def rows_of(played: Played) -> list[DocAgentLoopOutput]:
-    """A trajectory's rows, as the agent loop hands them to verl."""
+    """Return a trajectory's rows as the agent loop gives them to verl."""
     return training_rows(played.ledgers, played.trajectory, log_probs=True, steps=(1, 1))
 
 
 FETCHED_AT_ONCE = 256 << 20
-"""Bytes of rows, so that the opponent's fit into memory."""
+"""Bytes of rows that are fetched at once: few enough for the opponent's rows to fit into memory."""
 
 
 @dataclass(slots=True)
@@ -82,11 +83,11 @@ class Traffic:
     """Puts rows into the queue and fetches them in each pass.
 
     Args:
-        theatre: whose rows.
-        bill: takes time and bytes.
-        compact: records and columns as this package has them; else as the opponent.
-        room: bytes of rows that go through the queue, at least those of a trajectory; trajectories
-            for which there is no room count as the others.
+        theatre: the trajectories.
+        bill: time and bytes are added to it.
+        compact: True for records and fields as in this package, False for the opponent's.
+        room: bytes of rows that go through the queue, though always those of one trajectory;
+            trajectories for which there is no room are assumed to take as much as the others.
     """
 
     theatre: Theatre
@@ -101,13 +102,19 @@ class Traffic:
     _there: list[str] = field(default_factory=list)
 
     def warm_up(self) -> None:
-        """Connect to the queue, and import what that takes."""
+        """Put one row into the queue and fetch it, so that imports and connections do not count."""
         self._put({"first": {"responses": torch.zeros(1)}}, Bill())
         self._fetch(["first"], Bill())
         tq.kv_clear(keys=["first"], partition_id=PARTITION)
 
     def each_row(self, number: int, place: int, images: Mapping[str, Any]) -> None:
-        """Store a row."""
+        """Store a row unless there is no room; the rows of a trajectory are stored together.
+
+        Args:
+            number: the number of the trajectory.
+            place: the number of the row in it.
+            images: the row's fields of images.
+        """
         if number not in self._stored and self._stored and sum(self._sizes.values()) > self.room:
             return
         self._stored.add(number)
@@ -121,7 +128,7 @@ class Traffic:
             self._waiting.clear()
 
     def passes(self) -> None:
-        """Fetch what was stored in each pass, and write what the pass finds."""
+        """Fetch the stored rows in each pass of the trainer, and write the fields that it adds."""
         for name in self.theatre.passes:
             for keys in self._portions():
                 self._fetch(keys, self._own, READS[name])
@@ -145,7 +152,7 @@ class Traffic:
             yield portion
 
     def samples(self) -> None:
-        """Do with the records of all trajectories what the driver does in a step."""
+        """Handle the records of all trajectories as the driver does in a step."""
         rows: dict[str, dict[str, Any]] = {}
         for played in self.theatre.trajectories:
             for place, output in enumerate(rows_of(played)):
@@ -162,7 +169,7 @@ class Traffic:
     def _fields(
         self, played: Played, output: DocAgentLoopOutput, images: dict[str, Any]
     ) -> dict[str, Any]:
-        """A row as verl's worker stores it."""
+        """Return the fields of a row as verl's worker stores them."""
         fields = output.as_dict()
         fields.pop("multi_modal_data", None)
         if not self.compact:
@@ -195,7 +202,7 @@ class Traffic:
         bill.add(STORE, nbytes=sum(map(size_of, rows.values())))
 
     def _fetch(self, keys: Sequence[str], bill: Bill, reads: Pass | None = None) -> None:
-        """Fetch rows, whole or, where rows are ours, the fields that a pass reads."""
+        """Fetch whole rows; if they are compact, only the fields that a pass reads."""
         unread = reads.value if reads is not None and self.compact else ()
         names = [name for name in self._there if name not in unread]
         with measured(bill, STORE):
@@ -207,7 +214,7 @@ class Traffic:
 
 @contextmanager
 def measured(bill: Bill, name: str) -> Iterator[None]:
-    """Processor time of this process and of the queue's own."""
+    """Add the processor time of the `with` block, in this process and in the queue's, to a part."""
     actors = [p for p in psutil.Process().children(recursive=True) if _is_of_queue(p)]
     begun = _seconds(actors)
     with bill.timed(name):
@@ -228,7 +235,7 @@ def _seconds(processes: Sequence[psutil.Process]) -> float:
 
 
 def size_of(value: Any) -> int:
-    """Bytes of what a field holds."""
+    """Return the bytes that a field holds."""
     if isinstance(value, NonTensorStack):
         return sum(size_of(getattr(each, "data", each)) for each in value.tolist())
     data = value.data if isinstance(value, NonTensorData) else value
@@ -244,7 +251,7 @@ def size_of(value: Any) -> int:
 
 
 def _lean(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> None:
-    """Digests and lines, each once a trajectory."""
+    """Read digests and lines once for each trajectory and write the lines, as this package does."""
     batch = KVBatchMeta(partition_id=PARTITION, keys=list(keys), tags=[{} for _ in keys])
     found = TrajectoryReader().fetch(batch)
     digests = list({(each.uid, each.number): each for _, each in found}.values())
@@ -263,7 +270,7 @@ def _lean(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> 
 
 
 def _parsed(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> None:
-    """The whole record of each row is parsed, and each trajectory's written again."""
+    """Parse the record in each row, and write that of each trajectory, as the opponent does."""
     data = tq.kv_batch_get(keys=list(keys), partition_id=PARTITION, select_fields=["extra_fields"])
     extra = [getattr(value, "data", value) for value in list(data["extra_fields"])]
     samples = [json.loads(each[TRAJECTORY]) for each in extra]

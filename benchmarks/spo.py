@@ -1,6 +1,4 @@
-"""SPO over all groups at once against a loop over groups, and against a plain batched matrix
-product.
-"""
+"""Time SPO over all groups at once against a loop over groups and a batched matrix product."""
 
 from __future__ import annotations
 
@@ -16,8 +14,18 @@ from docagent_rl.advantages.spo import similarity_advantages
 
 
 def trajectories(count: int, size: int, width: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Rewards, group numbers and embeddings in random order; members of a group are alike, as texts
-    are.
+    """Draw rewards, group numbers and embeddings, with the groups in random order.
+
+    Embeddings of a group are similar to each other, as those of its texts are.
+
+    Args:
+        count: the number of trajectories.
+        size: the number of trajectories of a group.
+        width: the number of entries of an embedding.
+        seed: the seed.
+
+    Returns:
+        rewards and groups, both of shape (count,), and embeddings of shape (count, width).
     """
     generator = torch.Generator().manual_seed(seed)
     group = (torch.arange(count) // size)[torch.randperm(count, generator=generator)]
@@ -27,7 +35,7 @@ def trajectories(count: int, size: int, width: int, seed: int) -> tuple[Tensor, 
 
 
 def loop(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
-    """The formula, one group after the other."""
+    """Compute the advantages, one group after the other."""
     members: dict[int, list[int]] = {}
     for trajectory, number in enumerate(group.tolist()):
         members.setdefault(number, []).append(trajectory)
@@ -42,9 +50,7 @@ def loop(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
 
 
 def matmul(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
-    """The formula on groups of one size: one product a group, all of them in one call, and no
-    guards.
-    """
+    """Compute the advantages of groups of equal size in one batched product, without checks."""
     order = torch.argsort(group)
     size = int((group == group[0]).sum())
     vectors = embeddings.index_select(0, order).view(-1, size, embeddings.shape[1])
@@ -67,10 +73,9 @@ def main(
     ] = None,
     repeats: Annotated[int, typer.Option(help="Rounds; the best time counts.")] = 5,
     cpu: Annotated[bool, typer.Option("--cpu-time", help=CPU_TIME)] = False,
-    seed: Annotated[int, typer.Option(help="Of rewards and embeddings.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of rewards and embeddings.")] = 0,
 ) -> None:
-    """Time SPO's advantages and the same in a loop over groups and in one batched product, in one
-    run.
+    """Time SPO's advantages against a loop over groups and against one batched product.
 
     Example: python -m benchmarks.spo --group 8 --dim 1024
     """

@@ -1,13 +1,12 @@
-"""Measures our trainer mode on a stock GRPO run: seconds a step beside verl's own mode, and where
-they go.
+"""Measure the seconds that a step of a stock GRPO run takes in our trainer mode and in verl's.
 
 python -m benchmarks.trainer_mode --steps 12
 
 Both modes run the recipe `vrag_rl_qwen2_5_vl_7b` under the CPU profile with verl's own `grpo`, the
-same agent loop and the same model. Sampling is left out: it waits in pauses of two seconds, and
-none of it is the mode's. What the mode adds is measured twice: as the difference between the two
-runs, which the machine's noise blurs, and by the clock of the methods that it overrides, less that
-of verl's methods inside of them.
+same agent loop and the same model. Sampling is left out: it waits in pauses of two seconds, and our
+mode does none of it. The time that our mode adds is measured twice: as the difference between the
+two runs, which noise of the machine blurs, and as the time spent in the methods that the mode
+overrides, less that in verl's methods which they call.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ OWN = "docagent/overhead_s"
 
 
 def main() -> None:
-    """Run both modes and compare."""
+    """Run both modes and print how they compare."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--steps", type=int, default=12, help="steps a run; the first two are left out"
+        "--steps", type=int, default=12, help="steps of a run; the first two are left out"
     )
-    parser.add_argument("--workspace", type=Path, help="a demo workspace; made anew by default")
+    parser.add_argument("--workspace", type=Path, help="a demo workspace; by default a new one")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, WarmPython() as warm:
         workspace = chosen.workspace or Path(folder) / "workspace"
@@ -56,14 +55,22 @@ def main() -> None:
 
 
 def seconds(step: dict[str, float], phases: Sequence[str]) -> float:
-    """The time that a step spent in some phases."""
+    """Return the seconds that a step spent in some phases."""
     return sum(step[f"timing_s/{phase}"] for phase in phases)
 
 
 def run(
     python: Path, mode: str, workspace: Path, folder: Path, steps: int
 ) -> list[dict[str, float]]:
-    """Metrics of all steps but the first two, as the console logger prints them."""
+    """Train in a mode, and return the metrics of all steps but the first two.
+
+    Args:
+        python: the executable of a warm Python.
+        mode: verl's `trainer_mode`.
+        workspace: the demo workspace.
+        folder: the run's folder.
+        steps: the number of steps.
+    """
     command = [
         *(
             python,

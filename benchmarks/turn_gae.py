@@ -1,4 +1,4 @@
-"""Turn-level GAE against the loop over positions of verl's GAE."""
+"""Time turn-level GAE against verl's GAE, which loops over positions."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ Pair = tuple[Tensor, Tensor]
 
 
 def trajectories(count: int, tokens: int, turns: int, sampled: int, seed: int) -> dict[str, Tensor]:
-    """Rows of `tokens` positions: turns of about `sampled` sampled tokens, observations between
-    them.
+    """Draw a batch of `count` rows of `tokens` positions.
 
-    A turn ends with its reward. Values and rewards are float32, masks and indices int64, as in the
-    trainer.
+    A row has `turns` turns of about `sampled` sampled tokens, with observations between them; the
+    last token of a turn has its reward. Values and rewards are float32, masks and indices int64, as
+    in the trainer.
     """
     generator = torch.Generator().manual_seed(seed)
     low, high = max(1, sampled * 5 // 6), sampled * 7 // 6 + 1
     longest = tokens // turns
     if high > longest:
-        raise typer.BadParameter(f"{turns} turns of {sampled} tokens do not fit into {tokens}.")
+        raise typer.BadParameter(
+            f"{turns} turns of about {sampled} sampled tokens do not fit into {tokens} positions"
+        )
     lengths = torch.randint(low, high, (count, turns), generator=generator)
     starts = (
         torch.arange(turns) * longest
@@ -53,7 +55,10 @@ def trajectories(count: int, tokens: int, turns: int, sampled: int, seed: int) -
 
 
 def checked(batch: dict[str, Tensor], discounts: Discounts) -> AdvantageInputs:
-    """A trajectory a row, eight to a group; checks the batch."""
+    """Check the batch and return it as an estimator's input; each row is a trajectory of its own.
+
+    Eight trajectories make a group.
+    """
     trajectory = torch.arange(len(batch["mask"]))
     return AdvantageInputs(
         **batch,
@@ -65,20 +70,20 @@ def checked(batch: dict[str, Tensor], discounts: Discounts) -> AdvantageInputs:
 
 
 def verl_gae(batch: dict[str, Tensor]) -> Pair:
-    """The function verl's trainer calls."""
+    """Compute advantages and returns with the function that verl's trainer calls."""
     rewards, values, mask = batch["token_rewards"], batch["values"], batch["mask"]
     advantages, returns = compute_gae_advantage_return(rewards, values, mask, gamma=1.0, lam=1.0)
     return advantages * mask, returns * mask
 
 
 def ours(batch: dict[str, Tensor], estimator: object, discounts: Discounts) -> Pair:
-    """Compute advantages and targets from the tensors of the batch, checks included."""
+    """Compute advantages and returns from the tensors of the batch, including the checks."""
     result = estimator(checked(batch, discounts))
     return result.advantages, result.returns
 
 
 def prepared(inputs: AdvantageInputs, estimator: object) -> Pair:
-    """The estimator alone."""
+    """Compute advantages and returns from inputs that are already checked."""
     result = estimator(inputs)
     return result.advantages, result.returns
 
@@ -87,15 +92,15 @@ def main(
     count: Annotated[int, typer.Option("--trajectories", help="Rows of the batch.")] = 512,
     tokens: Annotated[int, typer.Option(help="Positions of a row.")] = 19_000,
     turns: Annotated[int, typer.Option(help="Turns of a row.")] = 6,
-    sampled: Annotated[int, typer.Option(help="Sampled tokens of a turn, about.")] = 180,
+    sampled: Annotated[int, typer.Option(help="Approximate sampled tokens of a turn.")] = 180,
     repeats: Annotated[int, typer.Option(help="Rounds; the best time counts.")] = 5,
     cpu: Annotated[bool, typer.Option("--cpu-time", help=CPU_TIME)] = False,
-    seed: Annotated[int, typer.Option(help="Of lengths, rewards and values.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of lengths, rewards and values.")] = 0,
 ) -> None:
-    """Time turn-level GAE and verl's own GAE on the same batch, in one run.
+    """Time turn-level GAE and verl's own GAE on the same batch.
 
-    With all discounts and lambdas 1 both compute the same numbers, and the largest difference is
-    shown.
+    With all discounts and lambdas 1, both compute the same numbers; the table shows their largest
+    difference.
 
     Example: python -m benchmarks.turn_gae --trajectories 128
     """

@@ -1,6 +1,4 @@
-"""The index of a large run, what the page asks of it and takes, a long trajectory, and stored
-credit.
-"""
+"""Time the viewer on a large run: index, requests of the page, a long trajectory, stored credit."""
 
 from __future__ import annotations
 
@@ -29,14 +27,18 @@ _STEP = 256
 def repeated(
     lines: list[dict[str, Any]], trajectories: int, tokens: int
 ) -> Iterator[dict[str, Any]]:
-    """Trajectories of a run over and over, as trajectories of other groups and steps, each turn of
-    so many tokens.
+    """Yield trajectories of a run repeatedly, each time as trajectories of other groups and steps.
+
+    Args:
+        lines: the run's trajectories; their turns are changed.
+        trajectories: how many to yield.
+        tokens: the number of tokens that each turn gets.
     """
     for number in range(trajectories):
         line = lines[number % len(lines)]
         for turn in line["turns"]:
             for name in ("token_ids", "log_probs", "trainer_log_probs"):
-                if turn.get(name) is None:  # of a validation, which the trainer does not look at
+                if turn.get(name) is None:  # a turn of a validation has no trainer's log-probs
                     continue
                 turn[name] = (turn[name] * (tokens // max(1, len(turn[name])) + 1))[:tokens]
         place = {
@@ -48,7 +50,7 @@ def repeated(
 
 
 def write_run(folder: Path, made: Iterator[dict[str, Any]]) -> int:
-    """The bytes of a run of these trajectories."""
+    """Write a run of these trajectories, one file for each step, and return its bytes."""
     size, file = 0, None
     (folder / "trajectories").mkdir(parents=True)
     for line in made:
@@ -64,20 +66,24 @@ def write_run(folder: Path, made: Iterator[dict[str, Any]]) -> int:
 
 
 def long_trajectory(line: dict[str, Any], turns: int) -> dict[str, Any]:
-    """A trajectory whose turns are repeated."""
+    """Return the trajectory with its turns repeated until there are `turns` of them."""
     many = (line["turns"] * (turns // len(line["turns"]) + 1))[:turns]
     return {**line, "uid": "long", "number": 0, "step": 1_000_000, "split": "train", "turns": many}
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, and what came of it."""
+    """Call a function, and return the seconds that it took and its result."""
     began = time.perf_counter()
     found = call()
     return time.perf_counter() - began, found
 
 
 def credit_cost(folder: Path, rows: int, tokens: int) -> tuple[float, float]:
-    """Seconds to write a step's credit, and bytes a token, all five numbers of it as noise."""
+    """Write a step's credit, with noise as the five numbers of each token.
+
+    Returns:
+        the seconds it took, and the bytes per token.
+    """
     random = np.random.default_rng(0)
     made = [
         CreditRow(
@@ -91,14 +97,14 @@ def credit_cost(folder: Path, rows: int, tokens: int) -> tuple[float, float]:
 
 def main(
     run: Annotated[Path, typer.Argument(help="A run whose trajectories are repeated.")],
-    trajectories: Annotated[int, typer.Option(help="Of the made run.")] = 10_000,
-    tokens: Annotated[int, typer.Option(help="Sampled in a turn.")] = 150,
+    trajectories: Annotated[int, typer.Option(help="Trajectories of the large run.")] = 10_000,
+    tokens: Annotated[int, typer.Option(help="Sampled tokens of each turn.")] = 150,
     turns: Annotated[int, typer.Option(help="Of the long trajectory.")] = 200,
     rows: Annotated[
         int, typer.Option(help="Training rows, of 1,000 tokens each, whose credit is written.")
     ] = 1024,
 ) -> None:
-    """Print the seconds of each."""
+    """Print the seconds and the size of each thing that the viewer does."""
     source = ViewedRun(run)
     lines = [
         json.loads(line)

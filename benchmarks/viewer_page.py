@@ -1,4 +1,4 @@
-"""Measures what the viewer's page takes in a browser."""
+"""Measure the time and memory that the viewer's page takes in a browser."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-"""The browser, where there is one."""
+"""The path of Chromium; None if it is not installed."""
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 _WAIT_MS = 60_000
 _SCROLLS, _SCROLL_PX, _REST_MS = 20, 4_000, 60
@@ -25,13 +25,13 @@ _SCROLLS, _SCROLL_PX, _REST_MS = 20, 4_000, 60
 
 @dataclass(frozen=True, slots=True)
 class PageCost:
-    """A view that was opened in a page of its own.
+    """The time and memory of a view that was opened in a page of its own.
 
     Args:
-        view: which.
-        seconds: from the address to its first line.
-        heap: bytes of JavaScript that stay after a collection.
-        nodes: of the document.
+        view: the view's name.
+        seconds: seconds from entering the address to the view's first line.
+        heap: bytes of JavaScript's heap after a garbage collection.
+        nodes: the number of nodes in the page.
     """
 
     view: str
@@ -41,12 +41,13 @@ class PageCost:
 
 
 def page_costs(run: Path, trajectory: str) -> list[PageCost]:
-    """The list of trajectories, before and after it was scrolled, and a long trajectory without and
-    with its tokens.
+    """Measure the list of trajectories, and a long trajectory without and with its tokens.
+
+    The list is measured before and after scrolling.
 
     Args:
-        run: a folder whose index is built.
-        trajectory: its number in the index.
+        run: a run's folder whose index is built.
+        trajectory: the long trajectory's number in the index.
     """
     from playwright.sync_api import sync_playwright
 
@@ -98,7 +99,7 @@ def _scroll(page: Any) -> None:
 
 @contextmanager
 def _served(run: Path) -> Iterator[str]:
-    """The address of `docagent-rl view` over a run."""
+    """Serve a run with `docagent-rl view`, and yield the address."""
     command = [sys.executable, "-m", "docagent_rl.cli", "view", str(run), "--no-open"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}

@@ -1,8 +1,8 @@
-"""The exact KL at visual positions: tile by tile against whole logits, in memory and time.
+"""Measure memory and time of the exact KL at visual positions, tile by tile and with whole logits.
 
-Each way runs in a process of its own, forward and backward. Memory is the peak of that process (on
-CUDA, of the allocator) above what it held with the inputs in place: the gradients of hidden states
-and head count.
+Each method runs forward and backward in a process of its own. Memory is the peak of that process
+(on CUDA, of the allocator) above what the inputs take; it includes the gradients of hidden states
+and head.
 
     python -m benchmarks.visual_kl
     python -m benchmarks.visual_kl --device cuda --tokens 15000 --hidden 3584 --dtype bfloat16
@@ -34,6 +34,8 @@ CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 class Way(StrEnum):
+    """A method of computing the KL."""
+
     WHOLE = "whole logits"
     TILES = "tiles"
 
@@ -50,6 +52,8 @@ class Precision(StrEnum):
 
 @dataclass(frozen=True)
 class Sizes:
+    """The sizes and settings of a measurement; see the options of `compare`."""
+
     tokens: int
     vocabulary: int
     hidden: int
@@ -63,14 +67,16 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Measured:
+    """The measurements of one method."""
+
     seconds: float
-    """The fastest repeat."""
+    """Wall-clock seconds of the fastest repeat."""
     processor_seconds: float
-    """The time of the fastest repeat, over all threads, which a busy machine does not change
-    much.
-    """
+    """Processor seconds of the fastest repeat over all threads; other work changes them little."""
     peak_mib: float
+    """Peak memory above what the inputs take."""
     kl: float
+    """Mean KL over positions."""
     gradient: float
     """Norm of the gradient of the head."""
 
@@ -83,19 +89,19 @@ def compare(
     tokens: Annotated[int, typer.Option(help="Visual positions.")] = 1024,
     vocabulary: Annotated[int, typer.Option(help="Entries of the vocabulary.")] = 152_064,
     hidden: Annotated[int, typer.Option(help="Width of the hidden states.")] = 256,
-    device: Annotated[Device, typer.Option(help="Where to run.")] = Device.CPU,
+    device: Annotated[Device, typer.Option(help="The device to run on.")] = Device.CPU,
     dtype: Annotated[
-        Precision, typer.Option(help="Of hidden states and heads.")
+        Precision, typer.Option(help="Precision of hidden states and heads.")
     ] = Precision.FLOAT32,
     threads: Annotated[int, typer.Option(help="Threads on the CPU.")] = 1,
-    repeats: Annotated[int, typer.Option(help="The fastest counts.")] = 2,
-    token_chunk: Annotated[int, typer.Option(help="Positions a tile.")] = TOKEN_CHUNK,
+    repeats: Annotated[int, typer.Option(help="Repeats; the fastest counts.")] = 2,
+    token_chunk: Annotated[int, typer.Option(help="Positions of a tile.")] = TOKEN_CHUNK,
     vocabulary_chunk: Annotated[
-        int, typer.Option(help="Vocabulary entries a tile.")
+        int, typer.Option(help="Vocabulary entries of a tile.")
     ] = VOCABULARY_CHUNK,
     only: Annotated[Way | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Print a table of both ways and how they compare; fail when their results differ.
+    """Print how both methods compare; exit with an error if their results differ.
 
     Example: python -m benchmarks.visual_kl --tokens 512 --hidden 128
     """
@@ -115,7 +121,7 @@ def compare(
     console.print(
         f"time {duration:.2f}, processor time {busy:.2f} of whole logits (goal {TIME_GOAL})"
     )
-    # bfloat16 logits of the whole way are rounded to 8 bits
+    # in bfloat16, the whole logits are rounded to 8 bits, those of the tiles are not
     tolerance = 1e-3 if dtype is Precision.FLOAT32 else 0.2
     for name in ("kl", "gradient"):
         ours, theirs = getattr(tiles, name), getattr(whole, name)
@@ -132,7 +138,7 @@ def _in_a_process(way: Way, sizes: Sizes) -> Measured:
 
 
 def measure(way: Way, sizes: Sizes) -> Measured:
-    """Run forward and backward `repeats` times."""
+    """Measure a method in this process: run forward and backward `sizes.repeats` times."""
     torch.set_num_threads(sizes.threads)
     generator = torch.Generator().manual_seed(0)
     kind = getattr(torch, sizes.dtype)
@@ -180,12 +186,12 @@ def _wait(device: Device) -> None:
 
 
 def _held(device: Device) -> int:
-    """Bytes held now; what was held for a moment before does not count for `_peak`."""
+    """Return the bytes held now, and reset the peak that `_peak` returns."""
     if device is Device.CUDA:
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
     if CLEAR_REFS.exists():
-        CLEAR_REFS.write_text("5")  # Linux: the high-water mark becomes what is resident now
+        CLEAR_REFS.write_text("5")  # Linux: resets the peak to the memory that is resident now
     return psutil.Process().memory_info().rss
 
 

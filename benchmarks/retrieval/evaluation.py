@@ -1,4 +1,4 @@
-"""Measures how well a retriever finds the evidence of questions."""
+"""Measure how well a retriever finds the evidence of questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.documents.manifest import Manifest
 
 
 class Scope(StrEnum):
-    """The pages that are searched."""
+    """The pages that are searched: those of the question's document, or of all documents."""
 
     DOCUMENT = "document"
     CORPUS = "corpus"
@@ -27,7 +27,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Means over questions."""
+    """Means over questions: recall among the first 1 and 5 pages, and mean reciprocal rank."""
 
     questions: int
     recall_1: float
@@ -41,9 +41,9 @@ class Result:
 
     Args:
         retriever: its name.
-        part: which questions: a kind, all, or those about the original of a scan, or about the
-            scan.
-        scores: by scope.
+        part: the questions that are counted: those of a kind, `all`, those about the documents that
+            were scanned (`original`), or the same about the scans (`scan`).
+        scores: the scores by scope.
     """
 
     retriever: str
@@ -60,10 +60,12 @@ class Answered:
 
 
 def check_store(store: DocumentStore, manifest: Manifest) -> None:
-    """See that the documents are there, and no others, which would be searched too.
+    """Check that the store holds exactly the documents of the manifest.
+
+    Others would be searched, too.
 
     Raises:
-        UserError: A document is missing or has another number of pages, or there are others.
+        UserError: a document is missing, has another number of pages, or is not in the manifest.
     """
     pages = manifest.pages()
     found = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
@@ -73,18 +75,18 @@ def check_store(store: DocumentStore, manifest: Manifest) -> None:
     if wrong:
         more = f", and {len(wrong) - 1} more differ" if wrong[1:] else ""
         raise UserError(
-            f"{store.path} does not hold the documents of the questions and no others: "
+            f"{store.path} must hold exactly the documents that the questions are about, but "
             f"{wrong[0]!r} has "
             f"{found.get(wrong[0], 0)} pages where {pages.get(wrong[0], 0)} are expected{more}; "
-            "`make documents` makes a store of them in workspace/documents/store"
+            "`make documents` makes such a store in workspace/documents/store"
         )
 
 
 def ask(retriever: Retriever, questions: Sequence[Question], manifest: Manifest) -> list[Answered]:
-    """Search for all questions, each in its document and over the corpus; rankings are not cut off.
+    """Search for each question in its document and in the corpus; rankings are not cut off.
 
-    A scan and its original are one document twice: for a question about one, the other is not in
-    the corpus.
+    A scan and its original are the same document: for a question about one of them, the other is
+    excluded from the corpus.
     """
     scans = {scan.doc_id for scan in manifest.scans}
     originals = {scan.of for scan in manifest.scans}
@@ -111,18 +113,18 @@ def ask(retriever: Retriever, questions: Sequence[Question], manifest: Manifest)
 def evaluate(
     name: str, retriever: Retriever, questions: Sequence[Question], manifest: Manifest
 ) -> tuple[list[Result], list[Answered], float]:
-    """Ask all questions, and those about scanned documents once more about the scans.
+    """Ask all questions, and ask those about scanned documents again about the scans.
 
     Args:
-        name: What to call the retriever.
-        retriever: The retriever, over all documents.
-        questions: The questions.
-        manifest: The documents.
+        name: the retriever's name in the results.
+        retriever: a retriever over all documents.
+        questions: the questions.
+        manifest: the documents.
 
     Returns:
-        The results by kind of question, for all of them, for those about the originals of scans and
-        for the same about the scans; what was found for each; and the processor time of a search in
-        seconds.
+        the results (for each kind of question, for all questions, for those about the originals of
+        scans, and for the same about the scans), each question with the pages found, and the mean
+        processor time of a search in seconds.
     """
     originals = {scan.of for scan in manifest.scans}
     scanned = about_scans(questions, manifest)
@@ -145,7 +147,7 @@ def evaluate(
 
 
 def score(answered: Sequence[Answered], scope: Scope) -> Score:
-    """Means over questions; there is at least one."""
+    """Return the means over questions, of which there must be at least one."""
     pairs = [(found.ranked[scope], found.question.evidence) for found in answered]
     count = len(pairs)
     return Score(
@@ -157,7 +159,7 @@ def score(answered: Sequence[Answered], scope: Scope) -> Score:
 
 
 def as_ranks(found: Answered) -> dict[str, Any]:
-    """A question and the ranks, from 1, of its evidence pages; null where a page is not found."""
+    """Return a question with the ranks of its evidence pages, from 1, or None if not found."""
     question = found.question
     ranks = {
         scope: [ranked.index(ref) + 1 if ref in ranked else None for ref in question.evidence]

@@ -1,4 +1,4 @@
-"""nDCG@10 of indexes on imported questions with graded relevance, as ViDoRe V3 is evaluated."""
+"""Compute nDCG@10 of indexes on imported questions with graded relevance, as in ViDoRe V3."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _AT_ONCE = 64
 
 def main(
     questions: Annotated[
-        Path, typer.Argument(help="What `docagent-rl data import vidore_v3` wrote.")
+        Path, typer.Argument(help="The file that `docagent-rl data import vidore_v3` wrote.")
     ],
     index: Annotated[
-        list[Path], typer.Option(help="A folder of `docagent-rl index build`; or several.")
+        list[Path],
+        typer.Option(help="A folder that `docagent-rl index build` wrote; repeatable."),
     ],
-    store: Annotated[Path, typer.Option(help="The document store of the import.")],
+    store: Annotated[Path, typer.Option(help="The store of the imported documents.")],
     out: Annotated[Path | None, typer.Option(help="A Markdown file to write the table to.")] = None,
     force: Force = False,
 ) -> None:
-    """Print nDCG@10 by language, and the mean over languages, which is the benchmark's number for a
-    corpus.
+    """Print nDCG@10 by language, and the mean over languages, which ViDoRe V3 reports for a corpus.
 
-    Every query is searched over the whole store. Queries without relevant pages are left out.
+    Every query searches the whole store. Queries without relevant pages are left out.
     """
     try:
         documents, samples = DocumentStore(store), read_questions(questions)
@@ -79,8 +79,8 @@ def ndcg_by_language(
         if absent := sorted({page.rpartition("#")[0] for page in grades} - known):
             raise UserError(
                 f"question {sample.question_id!r}: document {absent[0]!r} is not in {store.path}; "
-                "import it "
-                "with --store"
+                "import its document with "
+                "--store"
             )
         value = graded_ndcg(grades, ranked)
         if value is not None:
@@ -92,7 +92,7 @@ def ndcg_by_language(
 
 
 def lines(measured: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
-    """Return the table: a header, then a line an index."""
+    """Return the table: a header, then one line for each index."""
     names = list(next(iter(measured.values())))
     rows = [
         [index, *(f"{100 * values[name]:.1f}" for name in names)]
@@ -110,7 +110,7 @@ def _ranked(retriever: Retriever, samples: Sequence[Sample]) -> Iterator[tuple[S
 
 
 def _grades(sample: Sample) -> dict[str, float]:
-    """Return the grades of pages; where the sample has none, all evidence is alike."""
+    """Return the grades of pages; if the sample has none, every evidence page has grade 1."""
     grades = sample.extra.get("relevance")
     if isinstance(grades, dict):
         return grades

@@ -1,4 +1,4 @@
-"""A corpus of made pages of text, with a BM25 index."""
+"""Make a corpus of documents with random text, and its BM25 index."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ WORDS = tuple(
     for second in "aeiou"
     for third in "mnrlxtsk"
 )
-"""Made words; the first are frequent, as those of a language are."""
+"""Invented words. The first are drawn most often, so that frequencies fall as in a language."""
 _LINES, _WORDS_A_LINE = 20, 10
 
 
 def make_corpus(folder: Path, documents: int, pages: int) -> tuple[DocumentStore, Path]:
-    """Write, ingest and index it.
+    """Write the documents as PDFs, ingest and index them.
 
     Args:
-        folder: an empty one.
-        documents: their number.
-        pages: of each.
+        folder: an empty folder.
+        documents: the number of documents.
+        pages: the number of pages of each.
+
+    Returns:
+        the store, and the folder of the index.
     """
     drawn = random.Random(3)
     weights = [1.0 / (rank + 5) for rank in range(len(WORDS))]

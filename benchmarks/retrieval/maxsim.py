@@ -1,4 +1,4 @@
-"""Late interaction in one document: ours against the scorers of three libraries, in one run.
+"""Time late interaction in one document: our scorer against those of three libraries.
 
 python -m benchmarks.retrieval.maxsim
 """
@@ -23,9 +23,10 @@ Call = Callable[[], np.ndarray]
 def document(
     pages: int, vectors: int, tokens: int, seed: int = 0
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Pages of .4 to 1.6 times `vectors` vectors, each with a topic of its own, and a query.
+    """Draw the vectors of pages and of a query, all of length 1.
 
-    All vectors have length 1; one of the query points away from all pages.
+    Each page has a topic of its own and 0.4 to 1.6 times `vectors` vectors. The query has `tokens`
+    vectors, one of which points away from all pages.
     """
     rng = np.random.default_rng(seed)
     lengths = rng.integers(vectors * 2 // 5, vectors * 8 // 5 + 1, pages)
@@ -43,7 +44,7 @@ def document(
 
 
 def exact(bank: Bank, query: np.ndarray) -> np.ndarray:
-    """The definition, in float64, on the stored vectors."""
+    """Compute the scores of all pages by their definition, in float64, on the stored vectors."""
     asked = torch.from_numpy(rounded(query)).double()
     return np.array(
         [
@@ -54,8 +55,9 @@ def exact(bank: Bank, query: np.ndarray) -> np.ndarray:
 
 
 def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str, Call]:
-    """Functions that give the scores of all pages; the libraries get float32, rounded as ours
-    are.
+    """Return functions that compute the scores of all pages.
+
+    The libraries get float32 vectors that are rounded to bfloat16, as ours are.
     """
     from colpali_engine.models import ColQwen2_5_Processor
     from sentence_transformers.util import maxsim
@@ -63,7 +65,7 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
 
     asked = torch.from_numpy(rounded(query))
     kept = [torch.from_numpy(page).bfloat16().float() for page in pages]
-    processor = object.__new__(ColQwen2Processor)  # scoring looks at nothing of it
+    processor = object.__new__(ColQwen2Processor)  # scoring reads none of its attributes
     return {
         "colpali-engine score_multi_vector": lambda: ColQwen2_5_Processor.score_multi_vector(
             [asked], kept, device="cpu"
@@ -76,11 +78,11 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
 
 def main(
     pages: Annotated[int, typer.Option(help="Pages of the document.")] = 500,
-    vectors: Annotated[int, typer.Option(help="Vectors a page, on average.")] = 730,
+    vectors: Annotated[int, typer.Option(help="Average number of vectors of a page.")] = 730,
     tokens: Annotated[int, typer.Option(help="Vectors of the query.")] = 20,
     repeats: Annotated[int, typer.Option(help="Rounds; the best counts.")] = 7,
 ) -> None:
-    """Processor time on one thread."""
+    """Print each scorer's processor time on one thread, and how well it agrees with float64."""
     torch.set_num_threads(1)
     found, query = document(pages, vectors, tokens)
     bank = make_bank(found, DIM)

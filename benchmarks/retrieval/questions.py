@@ -1,4 +1,4 @@
-"""The hand-checked questions about real documents."""
+"""Read the hand-checked questions about real documents."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Question:
     """A question whose evidence is known.
 
     Args:
-        text: what is asked.
-        answers: right answers, each sufficient.
-        kind: what answers it.
+        text: the question itself.
+        answers: right answers, each of which is sufficient.
+        kind: the part of the page that holds the answer.
         evidence: all pages that hold the answer or a part of it.
     """
 
@@ -43,7 +43,7 @@ class Question:
 
     @property
     def doc_id(self) -> str:
-        """The document it is about."""
+        """The id of the document that the question is about."""
         return self.evidence[0].doc_id
 
 
@@ -51,7 +51,7 @@ def read(path: Path = QUESTIONS) -> list[Question]:
     """Read the questions.
 
     Raises:
-        UserError: The file is missing or wrong; each problem is named with its line.
+        UserError: the file is missing, or has errors, each of which is named with its line.
     """
     found = scan_questions(path)
     problems, questions = list(found.problems), []
@@ -66,7 +66,7 @@ def read(path: Path = QUESTIONS) -> list[Question]:
 
 
 def about_scans(questions: Sequence[Question], manifest: Manifest) -> list[Question]:
-    """The questions about scanned documents' originals, asked about the scans."""
+    """Return the questions about documents that were scanned, changed to be about the scans."""
     scans = {scan.of: scan.doc_id for scan in manifest.scans}
     return [
         Question(
@@ -85,7 +85,7 @@ def _question(sample: Sample) -> Question:
     if kind not in set(Kind):
         raise UserError(f"kind={kind!r}: expected one of {', '.join(Kind)}")
     if not sample.evidence_pages:
-        raise UserError("field 'evidence_pages' is empty: name all pages that hold the answer")
+        raise UserError("field 'evidence_pages' is empty: list all pages that hold the answer")
     if not sample.question.strip():
         raise UserError("field 'question' is empty")
     evidence = tuple(PageRef(sample.doc_id, page) for page in sample.evidence_pages)

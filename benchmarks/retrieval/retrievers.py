@@ -1,5 +1,6 @@
-"""The retrievers that are measured on real documents; their indexes of vectors are kept beside the
-store.
+"""Make the retrievers that are measured on real documents.
+
+Their indexes of vectors are stored in the folder that contains the store.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ Make = Callable[[DocumentStore], Retriever]
 
 
 def vectors(model: str, encoding: Encoding | None = None) -> Make:
-    """By the vectors of a model of the table, or of a tiny one: `tiny_` and its family."""
+    """Return a function that makes a retriever by vectors over a store.
+
+    Args:
+        model: a name of the table of encoders, or `tiny_` with a family for a tiny random model.
+        encoding: settings of encoding the pages.
+    """
 
     def make(store: DocumentStore) -> Retriever:
         place = store.path.parent
@@ -36,7 +42,7 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
 
 
 def hybrid(store: DocumentStore) -> Retriever:
-    """BM25 and the embedded dense model."""
+    """Return a hybrid of BM25 and the embedded dense model."""
     parts = {
         "words": HybridPart(BM25Retriever.build(store), 2.0),
         "meaning": HybridPart(vectors("minilm")(store)),
@@ -50,6 +56,7 @@ RETRIEVERS: Mapping[str, Make] = {
     "hybrid": hybrid,
     "tiny_colqwen2": vectors("tiny_colqwen2"),
 }
-"""By name; one more is one more line. `tiny_colqwen2` has random weights: what it finds is chance,
-what it takes is not.
+"""Functions that make the measured retrievers, by name; add a line to measure another one.
+
+`tiny_colqwen2` has random weights: the pages that it finds are random, but its time is real.
 """

@@ -1,4 +1,4 @@
-"""Recall and MRR of retrievers on hand-checked questions about real documents."""
+"""Measure recall and MRR of retrievers on hand-checked questions about real documents."""
 
 from __future__ import annotations
 
@@ -31,30 +31,33 @@ _COLUMNS = (
 
 
 def main(
-    store: Annotated[Path, typer.Option(help="The ingested documents.")] = Path(
+    store: Annotated[Path, typer.Option(help="The store of the documents.")] = Path(
         "workspace/documents/store"
     ),
     retriever: Annotated[
-        list[str] | None, typer.Option(help="One of them; repeat for several.")
+        list[str] | None, typer.Option(help="A retriever; repeatable. All by default.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A Markdown file to write the table to.")] = None,
     details: Annotated[
         Path | None, typer.Option(help="A file for the ranks of each question.")
     ] = None,
-    questions: Annotated[Path, typer.Option(help="The questions.")] = QUESTIONS,
-    manifest: Annotated[Path, typer.Option(help="The documents that they are about.")] = MANIFEST,
+    questions: Annotated[Path, typer.Option(help="A file of questions.")] = QUESTIONS,
+    manifest: Annotated[
+        Path, typer.Option(help="The list of the documents that the questions are about.")
+    ] = MANIFEST,
     force: Force = False,
 ) -> None:
     """Print recall@1, recall@5 and MRR by kind of question, in the document and over the corpus.
 
-    Recall is the share of a question's evidence pages that are found; MRR takes the first of them,
-    however far down. The part `original` is the questions about the document that is there as a
-    scan, too, and the part `scan` the same questions about the scan. Run `make documents` before.
+    Recall is the share of a question's evidence pages that are found; MRR takes the rank of the
+    first of them, however low. The part `original` holds the questions about the document that
+    also exists as a scan, and the part `scan` the same questions about the scan. Run
+    `make documents` first.
     """
     unknown = set(retriever or ()) - set(RETRIEVERS)
     if unknown:
         raise typer.BadParameter(
-            f"no retriever {min(unknown)!r}; known are {', '.join(RETRIEVERS)}"
+            f"unknown retriever {min(unknown)!r}; choose from {', '.join(RETRIEVERS)}"
         )
     try:
         names = list(dict.fromkeys(retriever or RETRIEVERS))
@@ -78,11 +81,11 @@ def measure(
     """Build each retriever and ask all questions.
 
     Returns:
-        The results; and a JSON line for each question asked, with the ranks of its evidence pages
+        the results; and a JSON line for each question asked, with the ranks of its evidence pages
         from 1.
 
     Raises:
-        UserError: The store or the questions do not fit the manifest.
+        UserError: the store does not match the manifest, or the file of questions has errors.
     """
     documents = read_manifest(manifest)
     check_store(store, documents)
@@ -106,7 +109,7 @@ def measure(
 
 
 def table(results: Sequence[Result]) -> Table:
-    """The results for a terminal."""
+    """Return the results as a table for a terminal."""
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, column in enumerate(_COLUMNS):
         shown.add_column(column, justify="left" if position < 2 else "right", overflow="fold")
@@ -116,7 +119,7 @@ def table(results: Sequence[Result]) -> Table:
 
 
 def markdown(results: Sequence[Result]) -> str:
-    """The results as a table of Markdown."""
+    """Return the results as a Markdown table."""
     columns = [column.replace("\n", " ") for column in _COLUMNS]
     lines = [columns, ["---", "---", *["---:"] * (len(_COLUMNS) - 2)], *_rows(results)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,11 +1,10 @@
-"""Many trajectories that search at the same time: in the process, in actors of Ray, at an HTTP
-server.
+"""Time many trajectories that search concurrently: in this process, in Ray actors, or over HTTP.
 
 `python -m benchmarks.retrieval.service --trajectories 256 2000` searches a made corpus by BM25.
 Each trajectory asks a few queries of its own, one after the other, as environments do
 (`RetrieverService`); each answer is compared with that of the retriever itself. With `--kill`, an
-actor and the server are killed in the middle (SIGKILL); Ray starts the actor again, and this script
-the server, as systemd would.
+actor or the server is killed in the middle (SIGKILL). Then Ray restarts the actor, and this script
+restarts the server, as systemd would.
 """
 
 from __future__ import annotations
@@ -52,8 +51,12 @@ COLUMNS = (
     "retried",
     "back s",
 )
-"""p50 and p99 in ms; CPU in ms a search, of the trajectories' process and of those that search;
-bad: lost, doubled or wrong.
+"""The columns of the table.
+
+`a second` is searches per second; p50 and p99 of a search are in ms. `CPU here` and `there` are
+processor time per search in ms, of this process and of the processes that search. `bad` counts
+answers that are missing, duplicate or wrong. `back s` is the longest time without any answer, in
+seconds, after the kill.
 """
 Pids = Callable[[], Awaitable[list[int]]]
 Kill = Callable[[], Awaitable[None]]
@@ -61,12 +64,12 @@ Kill = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Load:
-    """The load of a measurement.
+    """The searches of a measurement.
 
     Args:
-        trajectories: at a time.
-        turns: searches of each.
-        doc_ids: a third of the searches keep to one document.
+        trajectories: the number of trajectories that search concurrently.
+        turns: the number of searches of each trajectory.
+        doc_ids: ids of all documents; every third search of a trajectory is within one of them.
     """
 
     trajectories: int
@@ -74,8 +77,9 @@ class Load:
     doc_ids: tuple[str, ...]
 
     def queries(self) -> list[list[tuple[str, str | None]]]:
-        """Return the queries of each trajectory; no two are alike, so that none is answered from
-        memory.
+        """Return the queries of each trajectory, with the document to search or None for all.
+
+        All queries differ, so that no cache can answer one.
         """
         drawn = random.Random(7)
         return [
@@ -93,7 +97,15 @@ class Load:
 async def measured(
     service: RetrieverService, load: Load, truth: BM25Retriever, kill: Kill | None, pids: Pids
 ) -> list[str]:
-    """One row: every search is asked, timed and compared."""
+    """Time every search of a load, compare its answer, and return a row of the table.
+
+    Args:
+        service: the service that the trajectories ask.
+        load: the searches.
+        truth: the retriever whose answers are right.
+        kill: kills the service after a quarter of the searches; None to leave it alone.
+        pids: returns the ids of the processes that search.
+    """
     found: dict[tuple[int, int], Any] = {}
     ended: list[float] = []
     answers: Counter[tuple[int, int]] = Counter()
@@ -165,18 +177,18 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Return the id of the process that runs now."""
+        """The id of the server's current process."""
         return self._process.pid
 
     async def kill_and_start(self) -> None:
-        """Kill it, and start it as an operating system that looks after it would."""
+        """Kill the server and start it again on the same port, as systemd would."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         port = self.url.rpartition(":")[2]
         self._process, _ = await asyncio.to_thread(self._start, port)
 
     def stop(self) -> None:
-        """End it."""
+        """Kill the server."""
         self._process.kill()
         self._process.wait()
 
@@ -198,18 +210,18 @@ class Server:
 
 
 def main() -> None:
-    """Measure and show."""
+    """Measure all backends and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trajectories", type=int, nargs="+", default=[256, 2000])
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--documents", type=int, default=100)
-    parser.add_argument("--pages", type=int, default=20, help="of a document")
+    parser.add_argument("--pages", type=int, default=20, help="pages of a document")
     parser.add_argument("--replicas", type=int, default=2)
     parser.add_argument(
         "--backends", nargs="+", default=["local", "ray", "http"], choices=list(Backend)
     )
     parser.add_argument("--max-waiting", type=int, default=256)
-    parser.add_argument("--threads", type=int, default=8, help="of an actor or the server")
+    parser.add_argument("--threads", type=int, default=8, help="threads of an actor or the server")
     parser.add_argument("--kill", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="service-") as folder:
@@ -284,7 +296,7 @@ async def _with_close(work: Awaitable[list[str]], retriever: Any) -> list[str]:
 
 
 def _searching(retriever: Any, server: Server | None) -> Pids:
-    """The processes that search, where that is not this one."""
+    """Return a function that returns the ids of the processes that search, other than this one."""
 
     async def pids() -> list[int]:
         if server is not None:
@@ -298,7 +310,7 @@ def _searching(retriever: Any, server: Server | None) -> Pids:
 
 
 async def _pid(handle: Any) -> int:
-    """Return the process id of an actor, which may be about to start again."""
+    """Return the process id of an actor; wait for it if it is restarting."""
     from ray.exceptions import ActorUnavailableError
 
     while True:

@@ -1,4 +1,4 @@
-"""Smaller vectors of late interaction: recall, agreement with the whole ones, bytes and time.
+"""Measure smaller vectors of late interaction: recall, agreement with full ones, bytes and time.
 
 python -m benchmarks.retrieval.smaller --data FOLDER
 """
@@ -42,13 +42,17 @@ FORMS = {
     "3 pooled, binary": VectorForm(pooled=3, precision=Precision.BINARY),
 }
 _COLUMNS = ("form", "bytes a page in memory", "on disk", "make, CPU ms a page", "CPU ms a query",
-            "recall@1", "recall@5", f"of the whole ones' top {_TOP}",
-            "mean difference of a best score")  # fmt: skip
+            "recall@1", "recall@5", f"share of the top {_TOP} of bfloat16",
+            "mean difference of the best score")  # fmt: skip
 
 
 def index_of(folder: Path, pages: list[np.ndarray], form: VectorForm) -> VectorIndex:
-    """An index of pages of one document, float32 of shape (n, 128) each, mapped as searches have
-    it.
+    """Build an index of the pages of one document, and open it mapped into memory as searches do.
+
+    Args:
+        folder: an empty folder for the index.
+        pages: vectors of each page, float32 of shape (n, 128).
+        form: how vectors are pooled and stored.
     """
     write_banks(folder, [make_bank(pooled(pages, form.pooled), DIM, form.precision.stored)])
     bank, signs = open_bank(folder), None
@@ -69,8 +73,11 @@ def index_of(folder: Path, pages: list[np.ndarray], form: VectorForm) -> VectorI
 
 
 def ranked(index: VectorIndex, queries: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the best pages and their scores, shape (queries, 10), and the median processor time of
-    one.
+    """Search with each query.
+
+    Returns:
+        the best pages and their scores, both of shape (queries, 10), and the median processor time
+        of a query in seconds.
     """
     rows, scores, seconds = [], [], []
     for query in [queries[0], *queries]:
@@ -83,17 +90,22 @@ def ranked(index: VectorIndex, queries: list[np.ndarray]) -> tuple[np.ndarray, n
 
 
 def main(
-    data: Annotated[Path, typer.Option(help="Folder for vectors that are made once.")],
+    data: Annotated[Path, typer.Option(help="A folder for vectors, which are made once.")],
     passages: Annotated[
-        int, typer.Option(help="Real passages, each a page of some 115 vectors.")
+        int, typer.Option(help="Real passages; each is a page of about 115 vectors.")
     ] = 3000,
     questions: Annotated[
-        int, typer.Option(help="Queries: some words of a passage, which is to be found.")
+        int, typer.Option(help="Queries, each some words of a passage, which it should find.")
     ] = 100,
-    mixed: Annotated[int, typer.Option(help="Pages mixed of pieces of passages, besides.")] = 0,
-    forms: Annotated[list[str] | None, typer.Option("--form", help="Some forms alone.")] = None,
+    mixed: Annotated[
+        int, typer.Option(help="Additional pages that are mixed from pieces of passages.")
+    ] = 0,
+    forms: Annotated[
+        list[str] | None,
+        typer.Option("--form", help="A form to measure; repeatable. All by default."),
+    ] = None,
 ) -> None:
-    """Measure processor time on one thread."""
+    """Print recall, size and processor time on one thread of each form of vectors."""
     single_thread(cpu=True)
     real = tokens(data, passages, questions)
     pages = [real.bank[start:end] for start, end in pairwise(real.offsets)]

@@ -1,4 +1,4 @@
-"""BM25 over many made pages, through the code that a run searches with.
+"""Time BM25 over many made pages, through the code that a run searches with.
 
 python -m benchmarks.retrieval.words --pages 100000
 """
@@ -25,7 +25,7 @@ _PAGES, _WORDS, _VOCABULARY, _QUESTIONS, _TOP = 50, 300, 200_000, 200, 10
 
 
 class Text:
-    """Draws words as a language has them: the frequency of a word falls with its rank."""
+    """Draws words with frequencies as in a language: they fall with the rank of a word."""
 
     def __init__(self) -> None:
         self._drawn = np.random.default_rng(5)
@@ -33,19 +33,19 @@ class Text:
         self._shares = np.cumsum(weights / weights.sum())
 
     def words(self, count: int) -> list[str]:
-        """Draw words; their letters count in base 16."""
+        """Draw `count` words; a word is `w` and its rank in base 16."""
         return [f"w{rank:x}" for rank in np.searchsorted(self._shares, self._drawn.random(count))]
 
 
 @dataclass(frozen=True)
 class MadePage:
-    """A page of a document, as far as an index reads it."""
+    """A page of a document, with what an index reads of it."""
 
     ref: PageRef
     written: str
 
     def text(self) -> str:
-        """The words."""
+        """Return the words of the page."""
         return self.written
 
     searched_text = text
@@ -66,12 +66,12 @@ class MadeDocument:
         return [" ".join(self.drawn.words(_WORDS)) for _ in range(_PAGES)]
 
     def page(self, number: int) -> MadePage:
-        """A page by its number."""
+        """Return a page by its number, from 1."""
         return MadePage(PageRef(self.doc_id, number), self._texts[number - 1])
 
 
 class MadeStore:
-    """Documents that are made when they are read, and kept no longer."""
+    """A store whose documents are made whenever they are read, and take no memory otherwise."""
 
     path = Path("made")
 
@@ -79,25 +79,27 @@ class MadeStore:
         self._ids, self._text = [f"{number:07}" for number in range(pages // _PAGES)], Text()
 
     def doc_ids(self) -> list[str]:
-        """All of them."""
+        """Return the ids of all documents."""
         return self._ids
 
     def document(self, doc_id: str) -> MadeDocument:
-        """A new document of that name."""
+        """Make a new document with that id."""
         return MadeDocument(doc_id, self._text)
 
     def fingerprint(self, _: Any) -> str:
-        """The same for all."""
+        """Return a constant as the store's fingerprint, since the documents never change."""
         return "0" * 64
 
 
 def peak_gb() -> float:
-    """Most memory of this process so far."""
+    """Return the peak memory of this process so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def main(pages: Annotated[int, typer.Option(help="Pages of 300 words.")] = 100_000) -> None:
-    """Measure processor time to build and to search, memory and bytes."""
+def main(
+    pages: Annotated[int, typer.Option(help="Pages, of 300 words each.")] = 100_000,
+) -> None:
+    """Print the processor time of building, loading and searching an index, its memory and size."""
     single_thread(cpu=True)
     with TemporaryDirectory() as folder:
         start = time.process_time()
