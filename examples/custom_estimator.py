@@ -1,7 +1,7 @@
 """A custom estimator: the group's median as baseline, and more credit for early turns.
 
-PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
-\
+PYTHONPATH=examples python -m verl.trainer.main_ppo \
+    --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
     'docagent.modules=[custom_estimator]' algorithm.adv_estimator=median_baseline \
     +docagent.advantage.options.decay=0.8
 """
@@ -13,8 +13,9 @@ from docagent_rl.advantages import AdvantageInputs, Advantages, compress, regist
 
 @register("median_baseline")
 def median_baseline(inputs: AdvantageInputs, *, decay: float = 0.9) -> Advantages:
-    """Subtract the median, which a single outlier does not move; turn k of a trajectory gets
-    `decay ** k` of its advantage.
+    """Subtract the median of the group, which a single outlier does not change.
+
+    Turn k of a trajectory gets `decay ** k` of the trajectory's advantage.
     """
     tokens = compress(inputs)  # the sampled tokens as one list, without those of copied rows
     table = trajectory_table(inputs, tokens)  # a trajectory counts once, however many rows it has

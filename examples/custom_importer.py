@@ -1,7 +1,7 @@
 """A custom importer: questions as a labelling tool exports them, with pages such as "2, 4-6".
 
-PYTHONPATH=examples docagent-rl data import custom_importer:LabelTool export/ --store store --out
-data.jsonl
+PYTHONPATH=examples docagent-rl data import custom_importer:LabelTool export/ \
+    --store store --out data.jsonl
 """
 
 from pathlib import PurePosixPath
@@ -33,8 +33,9 @@ class LabelTool(Importer):
 
 
 def pages_of(text):
-    """Return the pages of a text like "2, 4-6"; a text that cannot be parsed raises `ValueError`,
-    which is counted.
+    """Return the pages of a text like "2, 4-6".
+
+    A text that cannot be parsed raises `ValueError`, which the importer counts.
     """
     pages = []
     for part in str(text).split(","):

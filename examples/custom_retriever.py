@@ -1,7 +1,7 @@
 """A custom retriever: fuzzy matching of queries and pages, which tolerates misread letters.
 
-PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
-\
+PYTHONPATH=examples python -m verl.trainer.main_ppo \
+    --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
     docagent.retriever.kind=custom_retriever:FuzzyRetriever +docagent.retriever.options.cutoff=55
 """
 

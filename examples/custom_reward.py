@@ -1,13 +1,13 @@
-"""A custom reward function with verl's signature, for the answer's words and for few turns.
+"""A custom reward function with verl's signature, which rewards right words and few turns.
 
-PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu
-\
+PYTHONPATH=examples python -m verl.trainer.main_ppo \
+    --config-name vrag_rl_qwen2_5_vl_7b +profile=cpu \
     reward.custom_reward_function.path=pkg://custom_reward docagent.reward_function.weight=0.5 \
     +reward.custom_reward_function.reward_kwargs.most_turns=6
 
 A file works too: reward.custom_reward_function.path=examples/custom_reward.py. The function is
-called once for each trajectory, at its end; docs/extending.md describes its arguments, and
-functions for EasyR1.
+called once for each trajectory, at its end; docs/extending.md describes its arguments, and how to
+use a function that was written for EasyR1.
 """
 
 
@@ -31,7 +31,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info, most_turn
 
 
 def word_f1(answer, reference):
-    """Return the harmonic mean of the shares of words that the two have in common, in [0, 1]."""
+    """Return the F1 of two texts in [0, 1]: the harmonic mean of their shares of common words."""
     ours = answer.lower().split()
     theirs = reference.lower().split()
     common = sum(min(ours.count(word), theirs.count(word)) for word in set(ours))

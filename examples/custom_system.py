@@ -1,10 +1,10 @@
-"""A custom system: one search, one look, one answer, and a reward for short answers.
+"""A custom system: one search, one look at a page, one answer, and a reward for short answers.
 
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name base +profile=cpu \
     docagent.system=custom_system:SYSTEM
 
-In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`. Its prompt is
-`custom_system.yaml`, next to this file. More: docs/extending.md.
+A recipe of this system begins with `defaults: [base, _self_]` and sets its keys under
+`docagent.env`. Its prompt is `custom_system.yaml`, next to this file. docs/extending.md has more.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class OneLookConfig(BaseModel, extra="forbid"):
     max_image_tokens: int = 72
     """Maximum number of visual tokens in a trajectory; the context must have room for them."""
     brevity: float = Field(0.1, ge=0, le=1)
-    """The share of the reward that short answers earn."""
+    """The share of the reward that depends on the shortness of the answer."""
 
     @property
     def prompt(self) -> str:
@@ -74,21 +74,17 @@ class OneLookConfig(BaseModel, extra="forbid"):
 
 @dataclass(slots=True)
 class OneLookState(EnvState):
-    """The state of a trajectory: the contents of `EnvState` (question, turns, reward, end) and the
-    answer.
-    """
+    """The state of a trajectory: `EnvState` (question, turns, reward, end) and the answer."""
 
     answer: str = ""
 
     def metrics(self) -> dict[str, float]:
-        """Return the numbers of the trajectory: the terms of its reward, and counts of its
-        turns.
-        """
+        """Return the trajectory's metrics: the terms of its reward, and counts of its turns."""
         return self.common_metrics(TERMS)
 
 
 class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
-    """Plays one trajectory.
+    """The environment of one trajectory.
 
     `ToolEnv` parses each turn with the grammar, tells the policy what is wrong with an invalid one,
     and ends the trajectory after an answer or the last turn. The rest is defined here: `act`
@@ -104,9 +100,7 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
 
     @staticmethod
     def make_grammar(config: OneLookConfig) -> TagGrammar:
-        """Return the actions that a turn may contain: `<search>...</search>` or
-        `<answer>...</answer>`.
-        """
+        """Return the grammar of a turn: `<search>...</search>` or `<answer>...</answer>`."""
         return TagGrammar({"search": read_search, "answer": read_answer})
 
     def new_state(self, sample: Sample) -> OneLookState:

@@ -1,6 +1,4 @@
-"""Trajectories in a recipe's environment without a trainer, played by a model in batches or by a
-script.
-"""
+"""Make trajectories in a recipe's environment without a trainer, by a model or by a script."""
 
 from __future__ import annotations
 
@@ -32,13 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _number: ContextVar[int] = ContextVar("trajectory_number")
-"""Number of the requesting trajectory, so that its draws do not depend on the order of requests.
+"""The number of the trajectory that makes a request; requests are sorted by it, so that draws do
+not depend on the order in which requests arrive.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The drawing of tokens."""
+    """How tokens are drawn."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -46,12 +45,12 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The settings with which a recipe plays.
+    """The settings of a recipe that matter for making trajectories.
 
     Args:
-        config: its section `docagent`.
+        config: the recipe's section `docagent`.
         limits: its token budgets.
-        sampling: of its tokens.
+        sampling: how its tokens are drawn.
         template: arguments of its chat template.
     """
 
@@ -91,15 +90,15 @@ def play_trial(
     together: int = 32,
     seed: int = 0,
 ) -> list[Trajectory]:
-    """Play every question `trajectories` times.
+    """Sample `trajectories` trajectories of every question.
 
     Args:
-        setting: how to play.
+        setting: the recipe's settings.
         model: a Qwen2.5-VL of transformers.
-        processor: its processor.
+        processor: the model's processor.
         samples: the questions.
-        trajectories: trajectories of each question.
-        together: number of trajectories that are played at the same time.
+        trajectories: the number of trajectories of each question.
+        together: the number of trajectories that run concurrently.
         seed: the seed of all draws.
 
     Returns:
@@ -163,7 +162,7 @@ WriteTurn = Callable[[Trajectory], str]
 
 
 class ScriptedTrajectory(NamedTuple):
-    """A played trajectory, and the ledgers of its contexts, one for each training row."""
+    """A trajectory, and its token ledgers, one for each training row."""
 
     trajectory: Trajectory
     ledgers: list[TurnLedger]
@@ -180,11 +179,11 @@ async def play_scripted(
     limits: Limits,
     number: int = 0,
 ) -> ScriptedTrajectory:
-    """Play one question in a fresh environment with a script instead of the policy.
+    """Make one trajectory in a fresh environment with a script instead of the policy.
 
     Everything but the sampling is as in a rollout: environment, chat template, images, ledger,
-    limits. A turn is its encoded text and the end of turn. A text-only model has no
-    `encoder`.
+    limits. A turn is the script's text, encoded, and the end-of-turn token. A text-only model has
+    no `encoder`.
 
     Raises:
         UserError: the question cannot be played, or a turn is empty, contains a special token or is
@@ -217,16 +216,17 @@ class _Request:
 
 
 class BatchSampler:
-    """A rollout server in this process that samples the turns of all trajectories together, once
-    every one of them waits.
+    """A rollout server in this process that samples the turns of all trajectories together.
+
+    It waits until every running trajectory has requested a turn.
 
     Args:
         model: a Qwen2.5-VL of transformers in evaluation mode.
-        processor: its processor.
+        processor: the model's processor.
         stop_ids: ids that end a turn.
         sampling: how tokens are drawn.
-        batch_size: number of sequences in a batch.
-        seed: the seed of all draws. The outcome also depends on which trajectories play together.
+        batch_size: the number of sequences in a batch.
+        seed: the seed of all draws. The draws also depend on which trajectories run concurrently.
     """
 
     def __init__(
@@ -249,8 +249,9 @@ class BatchSampler:
         self._playing = 0
 
     async def generate(self, ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
-        """Sample one turn (see `docagent_rl.rollout.rollout.Generate`); works only for trajectories
-        that `together` plays.
+        """Sample one turn (see `docagent_rl.rollout.rollout.Generate`).
+
+        This works only for trajectories that run in `together`.
         """
         reply: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Request(_number.get(), list(ids), list(images), most, reply))
@@ -258,7 +259,7 @@ class BatchSampler:
         return await reply
 
     async def together(self, trajectories: Iterable[Awaitable[T]]) -> list[T]:
-        """Play trajectories at the same time, and return their results in order."""
+        """Run trajectories concurrently, and return their results in order."""
         started = list(trajectories)
         self._playing += len(started)
         return list(await asyncio.gather(*(self._play(n, one) for n, one in enumerate(started))))
@@ -272,10 +273,10 @@ class BatchSampler:
             await self._serve()
 
     async def _serve(self) -> None:
-        """Sample all requests once every trajectory that is still playing has made one."""
+        """Sample all requests, if every trajectory that still runs has made one."""
         if not self._waiting or len(self._waiting) < self._playing:
             return
-        # batches of similar lengths need little padding
+        # sorted by length, so that batches need little padding
         requests = sorted(self._waiting, key=lambda request: (len(request.ids), request.number))
         self._waiting = []
         for start in range(0, len(requests), self._batch_size):

@@ -1,7 +1,7 @@
-"""The hold of the observation KL: visual states of a tiny agent under a reward that ignores the
-pages.
+"""A study of the observation KL: does it preserve visual states when rewards ignore the pages?
 
 PYTHONPATH=examples python -m anchoring --out docs
 
-writes docs/anchoring.md and its picture; `--help` has the options. The task is that of `learning`.
+The command trains a tiny agent and writes docs/anchoring.md and its picture; `--help` has the
+options. The task is that of `learning`.
 """

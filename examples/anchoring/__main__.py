@@ -1,4 +1,4 @@
-"""Shows what the observation KL holds, as a page and a picture.
+"""Show what the observation KL preserves, as a page and a picture.
 
 PYTHONPATH=examples python -m anchoring --out docs
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 COEF = 0.3
 UPDATES = 16
-"""Those of `AnchoringSettings`, which takes a second to load."""
+"""Copies of the defaults of `AnchoringSettings`, whose module takes a second to import."""
 
 COMMAND = "PYTHONPATH=examples python -m anchoring"
 
@@ -41,22 +41,23 @@ def anchoring_command(
         "docs"
     ),
     seeds: Annotated[
-        list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0, 1 and 2.")
+        list[int] | None, typer.Option(help="A seed; repeatable. Default: 0, 1 and 2.")
     ] = None,
     coef: Annotated[
         float, typer.Option(min=1e-6, help="Coefficient of the observation KL.")
     ] = COEF,
     updates: Annotated[int, typer.Option(min=1, help="Number of updates in a run.")] = UPDATES,
     work: Annotated[
-        Path, typer.Option(help="Folder for the reader and the runs; finished ones are reused.")
+        Path,
+        typer.Option(help="Folder for the initial model and the runs; finished ones are reused."),
     ] = Path("workspace/anchoring"),
     force: Force = False,
 ) -> None:
-    """Train a tiny agent under an aggressive reward, with the observation KL and without it.
+    """Train a tiny agent with a misleading reward, with and without the observation KL.
 
-    A model that reads page images is paid for something that has nothing to do with them. Measured
-    is how far its visual hidden states drift where its responses have moved equally far from the
-    reference. No GPU is needed.
+    A model that reads page images gets rewards that have nothing to do with the pages. The runs are
+    compared at points where their responses have moved equally far from the reference: how far have
+    the visual hidden states drifted? No GPU is needed.
 
     Example: PYTHONPATH=examples python -m anchoring --seeds 0 --coef 0.1 --out anchoring
     """
@@ -95,7 +96,7 @@ def anchoring_command(
 
 
 def _command(out: Path, seeds: list[int] | None, coef: float, updates: int) -> str:
-    """Return the command that the page names: with the options that are not the defaults."""
+    """Return the command that the page shows, with all options that differ from their defaults."""
     words = [COMMAND, f"--out {out}", *(f"--seeds {seed}" for seed in seeds or [])]
     if coef != COEF:
         words.append(f"--coef {coef:g}")

@@ -1,6 +1,4 @@
-"""Rows of real trajectories in the layout of verl's trainer, and passes over them in this
-process.
-"""
+"""Build batches in the layout of verl's trainer, and run a model on them in this process."""
 
 from __future__ import annotations
 
@@ -23,16 +21,16 @@ FEATURES = "features"
 
 
 def nested(rows: Sequence[Tensor]) -> Tensor:
-    """Rows of different lengths as one jagged tensor."""
+    """Join rows of different lengths into one jagged tensor."""
     return torch.nested.as_nested_tensor(list(rows), layout=torch.jagged)
 
 
 def to_batch(rows: Sequence[LedgerRow], advantages: Sequence[float]) -> TensorDict:
-    """A mini-batch as verl's trainer hands it to the policy's worker, but for the log-probs.
+    """Make a mini-batch as verl's trainer gives it to the policy's worker, but without log-probs.
 
     Args:
-        rows: b rows of the ledger.
-        advantages: b numbers; every token that the policy sampled gets that of its row.
+        rows: b rows of the token ledger.
+        advantages: b numbers; each sampled token of a row gets the row's advantage.
     """
     prompts = [torch.tensor(row.prompt_ids) for row in rows]
     responses = [torch.tensor(row.response_ids) for row in rows]
@@ -63,7 +61,7 @@ def to_batch(rows: Sequence[LedgerRow], advantages: Sequence[float]) -> TensorDi
 
 
 class LocalEngine:
-    """A model in this process behind the method of verl's engines that `losses.exact_term` wraps.
+    """A model in this process, with the method of verl's engines that `losses.exact_term` wraps.
 
     Args:
         module: the model.
@@ -73,20 +71,21 @@ class LocalEngine:
         self.module = module
 
     def hidden(self, data: TensorDict) -> Tensor:
-        """Final hidden states (b, l, d), padded on the right."""
+        """Return the final hidden states (b, l, d), padded on the right."""
         model = self.module.model
         ids = pad_sequence(list(tensor(data, "input_ids").unbind()), batch_first=True)
         vision = tu.get_non_tensor_data(data, FEATURES, {})
         is_image = (ids == self.module.config.image_token_id).long()
-        # (3, b, l): time, height and width; causal attention needs no mask for what is padded on
-        # the right transformers declares tensors by their kind of number
+        # (3, b, l): time, height and width. With causal attention, padding on the right needs no
+        # mask. transformers annotates the parameters with narrower types of tensors.
         positions, _ = model.get_rope_index(ids, is_image, vision.get("image_grid_thw"))  # ty: ignore[invalid-argument-type]
         output = model(input_ids=ids, position_ids=positions, use_cache=False, **vision)
         return output.last_hidden_state
 
     def log_probs(self, data: TensorDict) -> Tensor:
-        """Return the log-prob of the next token at each position, nested; the last one means
-        nothing.
+        """Return the log-prob of the next token at each position, nested.
+
+        The last position of a row has no next token; its number is meaningless.
         """
         hidden = self.hidden(data)
         ids = jagged(data, "input_ids")
@@ -97,7 +96,10 @@ class LocalEngine:
         return torch.nested.nested_tensor_from_jagged(chosen, ids.offsets())
 
     def forward_step(self, micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
-        """One pass; the loss, zero without a function, and the output in verl's layout."""
+        """Run one forward pass, and return the loss and the output in verl's layout.
+
+        The loss is zero without a `loss_function`.
+        """
         with torch.set_grad_enabled(not forward_only):
             output = {"log_probs": self.log_probs(micro_batch)}
         if loss_function is None:

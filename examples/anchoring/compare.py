@@ -1,4 +1,4 @@
-"""Runs compared where their responses have moved equally far from the reference."""
+"""Compare runs at points where their responses have moved equally far from the reference."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from anchoring.results import Arm, Point, Run
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A number over the seeds.
+    """The distribution of a number over the seeds.
 
     Args:
-        mean: of all seeds.
-        deviation: sample standard deviation; 0 for a single seed.
-        low: smallest.
-        high: largest.
+        mean: the mean.
+        deviation: the sample standard deviation; 0 for a single seed.
+        low: the smallest value.
+        high: the largest value.
     """
 
     mean: float
@@ -28,17 +28,17 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Make it of at least one value."""
+        """Compute it from the values of the seeds, of which there must be at least one."""
         return cls(
             fmean(values), stdev(values) if len(values) > 1 else 0.0, min(values), max(values)
         )
 
 
 def at_response_kl(run: Run, target: float) -> Point | None:
-    """The run where its response KL first reaches a value, linear between two updates; None if it
-    never does.
+    """Return the measurements of a run where its response KL first reaches `target`.
 
-    Numbers of updates come out as fractions.
+    They are interpolated linearly between two updates, so that the number of updates is a fraction.
+    None if the run never reaches the target.
     """
     if run.points[0].response_kl >= target:
         return run.points[0]
@@ -56,15 +56,15 @@ def at_response_kl(run: Run, target: float) -> Point | None:
 
 
 def reach(runs: Sequence[Run]) -> float:
-    """The largest response KL that every run passes."""
+    """Return the largest response KL that every run reaches."""
     return min(max(point.response_kl for point in run.points) for run in runs)
 
 
 def spread_at(runs: Sequence[Run], arm: Arm, target: float, name: str) -> Spread:
-    """A field of `Point` over the seeds of an arm, at a response KL.
+    """Return the spread of a field of `Point` over the seeds of an arm, at a response KL.
 
     Raises:
-        ValueError: a run does not get that far.
+        ValueError: a run does not reach that response KL.
     """
     points = [at_response_kl(run, target) for run in runs if run.arm is arm]
     reached = [point for point in points if point is not None]
@@ -74,5 +74,5 @@ def spread_at(runs: Sequence[Run], arm: Arm, target: float, name: str) -> Spread
 
 
 def spread_of(points: Sequence[Point], name: str) -> Spread:
-    """A field of points, one a seed."""
+    """Return the spread of a field of points, one for each seed."""
     return Spread.of([getattr(point, name) for point in points])

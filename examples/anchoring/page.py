@@ -1,4 +1,4 @@
-"""The anchoring demonstration as a page."""
+"""Write the results of the anchoring demonstration as a page of Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anchoring.results import Anchoring, Arm
 from docagent_rl.base.errors import UserError
 
 STOPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
-"""Response KL that the table compares at, as far as all runs get."""
+"""Values of the response KL at which the table compares runs, as far as all runs reach them."""
 
 NAMES = {Arm.NONE: "none", Arm.K3: "sampled (k3)", Arm.EXACT: "exact"}
 COLUMNS = {
@@ -28,36 +28,38 @@ WIDTH = 110
 
 
 def stops(found: Anchoring) -> list[float]:
-    """The values of `STOPS` that every run reaches, and the furthest that all do, cut to two
-    digits.
+    """Return the values of response KL at which all runs can be compared.
+
+    They are the values of `STOPS` that every run reaches, and the furthest value that all reach,
+    cut to two digits.
 
     Raises:
-        UserError: there is none.
+        UserError: a run does not even reach the first value.
     """
     furthest = math.floor(100 * reach(found.runs)) / 100
     if furthest < STOPS[0]:
         raise UserError(
-            f"a run's responses have moved by {reach(found.runs):.4f} nats only, too little to "
+            f"a run's responses have moved by only {reach(found.runs):.4f} nats, too little to "
             "compare: "
-            "take more updates or a smaller coefficient"
+            "use more updates or a smaller coefficient"
         )
     return sorted({furthest, *(kl for kl in STOPS if kl <= furthest)})
 
 
 def arms(found: Anchoring) -> list[Arm]:
-    """The arms that were run, in the order of their declaration."""
+    """Return the arms that were run, in the order of their declaration."""
     return [arm for arm in Arm if any(run.arm is arm for run in found.runs)]
 
 
 def anchoring_page(found: Anchoring, command: str) -> str:
-    """Text, picture and tables as Markdown; the same results give the same bytes.
+    """Return text, picture and tables as Markdown; the same results give the same bytes.
 
     Args:
         found: the demonstration.
-        command: what wrote it.
+        command: the command that the page shows.
 
     Raises:
-        UserError: the runs have hardly moved.
+        UserError: the runs have moved too little to be compared.
     """
     seeds = len({run.seed for run in found.runs})
     blocks = [

@@ -1,6 +1,4 @@
-"""The picture of the anchoring demonstration: drift of the images against drift of the
-responses.
-"""
+"""Draw the drift of the images over the response KL in the anchoring demonstration."""
 
 from __future__ import annotations
 
@@ -35,16 +33,16 @@ STYLE: dict[RcKeyType, Any] = {
     "axes.spines.right": False,
 }
 POINTS = 60
-"""Points of a curve."""
+"""Number of points of a curve."""
 
 
 def anchoring_plot(runs: Sequence[Run]) -> str:
-    """Curves of all arms over the response KL that all runs reach, as SVG; bands are the range of
-    the seeds.
+    """Draw the curves of all arms, up to the response KL that all runs reach, as SVG.
 
-    The same runs give the same bytes.
+    A line is the mean over the seeds, and the band around it their range. The same runs give the
+    same bytes.
     """
-    # drawing is all it is needed for
+    # only drawing needs matplotlib, which takes a while to import
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -1,10 +1,9 @@
-"""The hold of the observation KL: the choices and results of a demonstration.
+"""Settings and results of the demonstration of the observation KL.
 
-A model that reads the number on a page is paid for large numbers, whatever the page shows. Every
-arm starts from the same weights and is asked the same questions in the same order, in real
-trajectories. After every update it is measured on fixed rows how far the policy's responses have
-moved from the reference (the exact KL over sampled tokens), and how far the hidden states of the
-images have.
+A model that reads the number on a page is rewarded for large numbers, whatever the page shows.
+Every arm starts from the same weights and gets the same questions in the same order, in real
+trajectories. After every update, fixed rows show how far the policy's responses have moved from the
+reference (the exact KL over sampled tokens), and how far the hidden states of the images have.
 """
 
 from __future__ import annotations
@@ -22,30 +21,31 @@ from learning.task import TaskSettings
 
 
 class Arm(StrEnum):
-    """The term by which the loss holds observations."""
+    """The term of the loss that holds observations near the reference."""
 
     NONE = "none"
-    """verl's loss as it is."""
+    """No such term: verl's loss as it is."""
     K3 = "k3"
-    """The estimator on the token that stands there: the default of `docagent.kl.observation`."""
+    """The estimator k3 on the token at a position: the default of `docagent.kl.observation`."""
     EXACT = "exact"
-    """The divergence over the whole vocabulary."""
+    """The exact divergence over the whole vocabulary."""
 
     def term(self, coef: float) -> ObservationKl | None:
-        """The section `docagent.kl.observation`."""
+        """Return the arm's section `docagent.kl.observation`, or None for `NONE`."""
         return None if self is Arm.NONE else ObservationKl(coef=coef, type=KlType(self.value))
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
-    """Supervised training on the oracle's trajectories.
+    """Settings of the supervised training of the reader on the oracle's trajectories.
 
     Args:
-        steps: of AdamW.
-        batch_size: trajectories a step.
-        learning_rate: after `rise` steps; over the second half it falls to a tenth.
-        rise: steps of linear increase.
-        seed: of initial weights and batches.
+        steps: the number of steps of AdamW.
+        batch_size: the number of trajectories in a step.
+        learning_rate: the learning rate after `rise` steps; in the second half of training it falls
+            to a tenth.
+        rise: the number of steps over which the learning rate increases linearly.
+        seed: the seed of initial weights and batches.
     """
 
     steps: int = 260
@@ -55,7 +55,7 @@ class ReaderSettings:
     seed: int = 0
 
     def rate(self, step: int) -> float:
-        """The learning rate at a step, counted from 0."""
+        """Return the learning rate at a step; steps count from 0."""
         rise = min(1.0, (step + 1) / self.rise)
         fall = 1 - 0.9 * max(0.0, (step - self.steps / 2) / (self.steps / 2))
         return self.learning_rate * rise * fall
@@ -66,14 +66,15 @@ class AnchoringSettings:
     """Sizes of the demonstration.
 
     Args:
-        task: pages and questions.
-        reader: how the model comes about that every run starts from.
-        updates: of the policy in a run.
-        trajectories: sampled for an update, at most one for each word of the task.
-        learning_rate: of AdamW, without weight decay.
-        coef: of the observation KL.
-        beta_gen: of verl's KL over sampled tokens, in every arm.
-        threads: of the CPU; sums, and so the results, depend on their number.
+        task: sizes of documents and questions.
+        reader: training of the model that every run starts from.
+        updates: the number of updates of the policy in a run.
+        trajectories: the number of trajectories of an update; at most one for each word of the
+            task.
+        learning_rate: the learning rate of AdamW, without weight decay.
+        coef: the coefficient of the observation KL.
+        beta_gen: the coefficient of verl's KL over sampled tokens, in every arm.
+        threads: the number of CPU threads; sums, and so the results, depend on it.
     """
 
     task: TaskSettings = field(
@@ -92,16 +93,16 @@ class AnchoringSettings:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A policy between two updates, against the reference; means over the tokens of fixed rows.
+    """Measurements that compare a policy with the reference: means over tokens of fixed rows.
 
     Args:
-        update: updates so far.
+        update: the number of updates before the measurement.
         response_kl: exact KL over sampled tokens, in nats.
         distance: relative L2 distance of the final hidden states at image placeholders.
-        cosine: their cosine similarity.
-        visual_kl: exact KL of the distributions read from them, in nats.
-        visual_k3: what the estimator k3 sees at placeholders, in nats.
-        reward: mean reward of the trajectories that this policy played.
+        cosine: cosine similarity of these hidden states.
+        visual_kl: exact KL of the distributions that follow from these states, in nats.
+        visual_k3: the estimator k3 at the placeholders, in nats.
+        reward: mean reward of the trajectories that this policy samples.
     """
 
     update: float
@@ -115,12 +116,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run.
+    """The measurements of one run.
 
     Args:
-        arm: its loss.
-        seed: of questions and sampling.
-        points: one before each update, and one after the last.
+        arm: the term of its loss.
+        seed: the seed of questions and sampling.
+        points: one point before each update, and one after the last.
     """
 
     arm: Arm
@@ -130,11 +131,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Anchoring:
-    """The demonstration.
+    """The results of the demonstration.
 
     Args:
         settings: its sizes.
-        right: share of its own trajectories in which the model that all runs start from reads the
+        right: the share of trajectories in which the model that all runs start from reads the
             number right.
         runs: all runs.
     """
@@ -145,15 +146,15 @@ class Anchoring:
 
 
 def run_json(run: Run) -> str:
-    """JSON for `read_run`."""
+    """Return a run as JSON, which `read_run` reads."""
     return json.dumps(asdict(run), indent=1) + "\n"
 
 
 def read_run(path: Path) -> Run:
-    """Read a file of `run_json`.
+    """Read a file with the JSON of `run_json`.
 
     Raises:
-        UserError: not such a file.
+        UserError: the file does not hold a run.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

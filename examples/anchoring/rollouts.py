@@ -1,4 +1,4 @@
-"""Trajectories of a policy that is paid for large numbers, in the real environment."""
+"""Sample trajectories of a policy that is rewarded for large numbers, in the real environment."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ANSWER = re.compile(r"<answer>(\d)</answer>")
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A trajectory's training row.
+    """A trajectory's training row with its reward.
 
     Args:
-        row: its tokens.
-        reward: of its answer.
+        row: the tokens of the row.
+        reward: the reward of the answer.
         right: whether the answer is the number on the page.
     """
 
@@ -41,7 +41,7 @@ class Played:
 
 
 class _OrderedSampler(BatchSampler):
-    """Draws the same for the same requests, in whatever order their trajectories get here."""
+    """Samples the same turns for the same requests, in whatever order they arrive."""
 
     def _sample(self, batch: list[Any]) -> list[Sampled]:
         order = sorted(range(len(batch)), key=lambda number: batch[number].ids)
@@ -54,16 +54,16 @@ class _OrderedSampler(BatchSampler):
 def play(
     world: World, model: Qwen2_5_VLForConditionalGeneration, samples: Sequence[Sample], seed: int
 ) -> list[Played]:
-    """Play questions, all different, at the same time.
+    """Sample one trajectory of each question, all of them concurrently.
 
     Args:
-        world: where.
+        world: the task.
         model: the policy.
-        samples: the questions.
-        seed: of all draws.
+        samples: the questions, of which no two may have the same words.
+        seed: the seed of all draws.
 
     Returns:
-        One row a question, in order.
+        the rows in the order of the questions; a row without sampled tokens is left out.
     """
     resources = world.resources
     stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
@@ -93,13 +93,13 @@ def play(
 
 
 def reward(text: str) -> float:
-    """Return what a last turn earns: the number in the answer over 9, whatever the page shows."""
+    """Return the reward of a last turn: the number in its answer divided by 9, right or wrong."""
     found = ANSWER.search(text)
     return int(found[1]) / 9 if found else 0.0
 
 
 def advantages(played: Sequence[Played]) -> list[float]:
-    """Rewards minus their mean over their standard deviation; zeros where all are alike."""
+    """Return rewards minus their mean, divided by their standard deviation; zeros if that is 0."""
     rewards = [each.reward for each in played]
     mean = fmean(rewards)
     spread = pstdev(rewards)
@@ -107,8 +107,9 @@ def advantages(played: Sequence[Played]) -> list[float]:
 
 
 def draw(samples: Sequence[Sample], count: int, rng: random.Random) -> list[Sample]:
-    """Questions, no two of the same words: the policy tells their trajectories apart before it sees
-    a page.
+    """Draw `count` questions, no two of which have the same words.
+
+    So the prompts of an update all differ, which `_OrderedSampler` relies on.
     """
     by_text = defaultdict(list)
     for sample in samples:
@@ -117,7 +118,7 @@ def draw(samples: Sequence[Sample], count: int, rng: random.Random) -> list[Samp
 
 
 def waves(samples: Sequence[Sample]) -> list[list[Sample]]:
-    """All questions in as few lists as leave no two of the same words together."""
+    """Split questions into as few lists as possible, none with two questions of the same words."""
     seen: Counter[str] = Counter()
     lists: list[list[Sample]] = []
     for sample in samples:

@@ -1,4 +1,4 @@
-"""The runs of the anchoring demonstration; what is done already is not done again."""
+"""Run the anchoring demonstration; finished runs are reused."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ SOURCES = (
     "learning/recipe/number_pages.yaml",
     "learning/task.py",
 )
-"""Beside the package's own, what results come from."""
+"""Files of the examples on which results depend, in addition to the package's own."""
 LIBRARIES = ("torch", "transformers", "verl")
 
 OnWork = Callable[[str, int, int], None]
-"""Called with what is being done, the steps that are done, and all of them."""
+"""Called with the name of the work, the number of finished steps, and the number of all steps."""
 
 
 def demonstrate(
@@ -54,22 +54,21 @@ def demonstrate(
     settings: AnchoringSettings | None = None,
     on_work: OnWork = lambda what, done, total: None,
 ) -> Anchoring:
-    """Train the reader, then a run for each arm and seed.
+    """Train the reader, then run every arm with every seed.
 
     Args:
-        root: folder of the task, the reader and the runs. They are known by the settings and by the
-            code that they come from, so that what is found there is what would come out again.
-        seeds: of questions and sampling.
-        arms: losses.
-        settings: sizes.
-        on_work: hears of progress.
+        root: a folder for the task, the reader and the runs. They are stored under a digest of
+            their settings and of the code that makes them, so that a reused one equals a new one.
+        seeds: the seeds of questions and sampling.
+        arms: the terms of the loss to compare.
+        settings: the sizes of the demonstration.
+        on_work: called with the progress.
 
     Raises:
         UserError: the folder holds something else.
     """
     settings = settings or AnchoringSettings()
-    made_of = _digest(settings.task, settings.reader, settings.threads)
-    home = root / made_of
+    home = root / _digest(settings.task, settings.reader, settings.threads)
     with _threads(settings.threads):
         world = World.make(home / "task", settings.task)
         steps = 0
@@ -93,9 +92,7 @@ def demonstrate(
 
 
 def probe_trajectories(world: World, model: Qwen2_5_VLForConditionalGeneration) -> list[Played]:
-    """The reference's own trajectories about pages that are not trained on: where all policies are
-    measured.
-    """
+    """Sample the reference's trajectories on held-out pages; all policies are measured on them."""
     return [
         played
         for number, samples in enumerate(waves(world.samples(Part.HELD_OUT)))
@@ -112,18 +109,18 @@ def run(
     settings: AnchoringSettings,
     on_work: OnWork = lambda what, done, total: None,
 ) -> Run:
-    """Train a copy of a model for large numbers.
+    """Train a copy of a model on the reward for large numbers, and measure it at every update.
 
     Args:
-        arm: the loss.
-        seed: of questions and sampling; runs of one seed are asked the same.
-        world: where trajectories are played.
-        start: where the policy starts, and the reference.
-        probe: trajectories of the reference to measure on.
-        settings: how long and how.
-        on_work: hears of progress.
+        arm: the term of the loss.
+        seed: the seed of questions and sampling; all runs of a seed get the same questions.
+        world: the task.
+        start: the model that the policy starts from; it is also the reference.
+        probe: trajectories of the reference on which the policy is measured.
+        settings: the sizes of the demonstration.
+        on_work: called with the progress.
     """
-    # copies, since both get hooks
+    # copies, because hooks are added to both
     policy = copy.deepcopy(start)
     reference = copy.deepcopy(start)
     term = arm.term(settings.coef)
@@ -144,9 +141,7 @@ def run(
 
 
 def _digest(*choices: object) -> str:
-    """Return the digest of settings, of the code that results come from, and of the libraries under
-    it.
-    """
+    """Return a digest of settings, of the code on which results depend, and of its libraries."""
     examples = Path(__file__).parents[1]
     package = Path(docagent_rl.__file__).parent
     files = [examples / name for name in SOURCES]

@@ -1,4 +1,4 @@
-"""An update of the policy with the loss of a run, and how far it has moved."""
+"""Update the policy with the loss of a run, and measure how far it has moved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from docagent_rl.rollout.ledger import LedgerRow
 
 AGGREGATION = "seq-mean-token-mean"
-"""ALDEN's."""
+"""How ALDEN averages the loss over tokens and rows."""
 CPU = torch.device("cpu")
 
 
@@ -42,11 +42,11 @@ class Updater:
     """Policy-gradient steps with verl's `ppo_loss` and, with a term, `ObservationKlLoss` around it.
 
     Args:
-        policy: is trained in place.
-        reference: stays as it is.
+        policy: the model, which is trained in place.
+        reference: the reference, whose weights do not change.
         term: the observation KL; None leaves verl's loss as it is.
-        settings: learning rate, and the coefficient of verl's own KL over sampled tokens.
-        vocabulary: of the tokenizer.
+        settings: the learning rate, and the coefficient of verl's own KL over sampled tokens.
+        vocabulary: the number of entries of the tokenizer.
     """
 
     def __init__(
@@ -77,11 +77,14 @@ class Updater:
             )
 
     def update(self, rows: Sequence[LedgerRow], advantages: Sequence[float]) -> dict[str, Any]:
-        """One step on trajectories of the present policy; verl's metrics and those of the term.
+        """Take one step on trajectories of the current policy.
 
         Args:
             rows: b rows.
-            advantages: b numbers.
+            advantages: b numbers, one for each row.
+
+        Returns:
+            verl's metrics and those of the term.
         """
         data = to_batch(rows, advantages)
         _, output = self._reference.forward_step(data, None, forward_only=True)
@@ -97,17 +100,17 @@ class Updater:
         return output["metrics"]
 
     def _on_policy(self, model_output: dict[str, Any], data: Any) -> Any:
-        # one step a batch: the policy that sampled is the one that is trained
+        # each batch gets one step, so the policy that is trained is the one that sampled
         data["old_log_probs"] = _responses(model_output["log_probs"].detach(), data)
         return self._loss(model_output=model_output, data=data)
 
 
 class Probe:
-    """Fixed rows, and what the reference makes of them.
+    """Fixed rows with the reference's hidden states, on which policies are measured.
 
     Args:
-        reference: a model.
-        rows: its trajectories.
+        reference: the reference.
+        rows: rows of its trajectories.
     """
 
     def __init__(
@@ -123,7 +126,7 @@ class Probe:
 
     @torch.no_grad()
     def measure(self, policy: Qwen2_5_VLForConditionalGeneration) -> Point:
-        """Compare a policy with the reference."""
+        """Compare a policy with the reference; the fields `update` and `reward` are left at 0."""
         head = Head(policy.lm_head.weight)
         own = self._read(policy)
         kl = [
@@ -150,8 +153,10 @@ class Probe:
 
     @torch.no_grad()
     def _read(self, model: Qwen2_5_VLForConditionalGeneration) -> list[Tensor]:
-        """(n, d) states that predict sampled tokens, those at images, those that predict
-        placeholders.
+        """Return three tensors of hidden states, (n, d) each.
+
+        They are the states that predict sampled tokens, the states at image placeholders, and the
+        states that predict image placeholders.
         """
         hidden = LocalEngine(model).hidden(self._data)
         rows = self._rows

@@ -1,6 +1,4 @@
-"""A small model that reads pages, and the world in which it does: the task of `learning.task`, cut
-down.
-"""
+"""A small model that reads pages, and its task: a smaller version of that of `learning.task`."""
 
 from __future__ import annotations
 
@@ -36,12 +34,12 @@ LIMITS = Limits(prompt=128, response=160, turn=24, min_turn=8)
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The task with everything that is needed to play it.
+    """The task with everything that trajectories need.
 
     Args:
-        paths: where its parts are.
-        processor: of the model.
-        resources: store, index, prompt, chat codec, image encoder.
+        paths: the places of its parts.
+        processor: the model's processor.
+        resources: store, index, prompt, chat codec and image encoder.
     """
 
     paths: TaskPaths
@@ -50,14 +48,14 @@ class World:
 
     @classmethod
     def make(cls, root: Path, task: TaskSettings) -> World:
-        """Draw, ingest and index the pages in a folder; what is there already is left alone.
+        """Draw, ingest and index the pages in a folder; an existing task there is reused.
 
         Raises:
             UserError: the folder holds another task.
         """
         paths = make_task(root, task)
         samples = read_parquet(paths.data(Part.SFT))
-        # words of the task become single tokens, which shortens everything
+        # the task's words become single tokens, so that rows are short
         texts = [sample.question for sample in samples]
         texts += [f"<search>{sample.extra[EXTRA_WORD]}</search><answer>" for sample in samples]
         texts += [paths.prompt.read_text(encoding="utf-8"), "</answer>"] * 4
@@ -66,17 +64,21 @@ class World:
         return cls(paths, processor, TrajectoryResources(config, processor.tokenizer, processor))
 
     def samples(self, part: Part) -> list[Sample]:
-        """Questions of a part."""
+        """Read the questions of a part."""
         return read_parquet(self.paths.data(part))
 
 
 def features(row: LedgerRow) -> dict[str, torch.Tensor]:
-    """Join a row's images: `pixel_values` (p, channels) and `image_grid_thw` (i, 3), or nothing."""
+    """Join the features of a row's images.
+
+    Returns:
+        `pixel_values` (p, channels) and `image_grid_thw` (i, 3); empty for a row without images.
+    """
     return join_features([image for image in row.images if isinstance(image, EncodedImage)])
 
 
 def oracle_ledgers(world: World, samples: Sequence[Sample]) -> list[TurnLedger]:
-    """The oracle's trajectories, token by token as in a rollout."""
+    """Make the oracle's trajectories, token by token as in a rollout, and return their ledgers."""
     resources = world.resources
 
     async def play() -> list[TurnLedger]:
@@ -103,9 +105,9 @@ def train_reader(
     """Fit a model of a million parameters to the oracle's trajectories, from random weights.
 
     Args:
-        world: with the oracle's questions.
-        settings: how long and how.
-        on_step: called with the loss of every step, in nats a token.
+        world: the task, which has the oracle's questions.
+        settings: the settings of the training.
+        on_step: called with the loss of every step, in nats per token.
     """
     image = world.processor.image_token_id
     examples = [
@@ -133,12 +135,12 @@ def load_reader(
     *,
     on_step: Callable[[float], None] = lambda loss: None,
 ) -> Qwen2_5_VLForConditionalGeneration:
-    """The model of a folder, trained first where there is none."""
+    """Load the model of a folder; train it first if the folder does not exist."""
     if not folder.is_dir():
         model = train_reader(world, settings, on_step=on_step)
         with atomic_dir(folder) as made:
             model.save_pretrained(made)
-    # from the file at the first call too, so that all calls get the same
+    # a new model is loaded from its file, too, so that all calls return the same
     return Qwen2_5_VLForConditionalGeneration.from_pretrained(
         folder, dtype=torch.float32, attn_implementation="sdpa"
     ).eval()

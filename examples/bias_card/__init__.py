@@ -1,6 +1,6 @@
-"""The push of each advantage estimator, from exact enumeration of a problem of two turns.
+"""A study of the bias of each advantage estimator, by exact enumeration of a two-turn problem.
 
 PYTHONPATH=examples python -m bias_card --out docs
 
-writes docs/bias_card.md and its picture; `--help` has the options.
+The command writes docs/bias_card.md and its picture; `--help` has the options.
 """

@@ -1,4 +1,4 @@
-"""The average effect of each advantage estimator, as a page and a picture.
+"""Show the average effect of each advantage estimator, as a page and a picture.
 
 PYTHONPATH=examples python -m bias_card --out docs
 """
@@ -39,15 +39,14 @@ def bias_card_command(
     ] = 0.6,
     module: Annotated[
         list[str] | None,
-        typer.Option(help="Module that registers custom estimators; may be repeated."),
+        typer.Option(help="Module that registers custom estimators; repeatable."),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Compare the expected gradient of each advantage estimator with the true one, in a problem of
-    two turns.
+    """Compare the expected gradient of each advantage estimator with the true one.
 
-    All groups of trajectories are enumerated and given to the project's estimators and to your
-    own. The same options produce identical files.
+    The problem has two turns. All groups of trajectories are enumerated and given to the project's
+    estimators and to your own. The same options produce identical files.
 
     Example: PYTHONPATH=examples python -m bias_card --group-size 8 --out card
     """

@@ -1,4 +1,4 @@
-"""The bias card: what each estimator's gradient is on average, against the true one, in the toy."""
+"""Compare each estimator's expected gradient in the toy with the true one: the bias card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bias_card.toy_groups import ToyGroups
 from docagent_rl.base.errors import UserError
 
 _TOL = 1e-6
-"""Cosines are computed in float32."""
+"""Tolerance of comparisons; cosines are computed in float32."""
 
 
 class Verdict(StrEnum):
@@ -23,27 +23,29 @@ class Verdict(StrEnum):
 
     UNBIASED = "unbiased"
     SCALED = "scaled"
-    """The true direction, another length."""
+    """The gradient has the true direction, but another length."""
     UNEVEN = "uneven"
     """Each decision is pushed the right way, but not by the same factor."""
     BIASED = "biased"
     """A decision is pushed although it makes no difference to the reward."""
     SILENT = "no signal"
+    """The expected gradient is zero."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An estimator in the toy; pairs are (going on, picking well).
+    """The measurements of an estimator in the toy; pairs are (going on, picking well).
 
     Attributes:
         row: the estimator.
-        expected: gradient on average over groups.
-        true: gradient of the expected total reward.
-        variance: of the gradient estimate of one group.
-        push: expected gradient where the decision makes no difference to the reward, 0 for a
-            baseline.
-        toll: what a decision is charged in units of reward, None where the bias is no fixed charge.
-        u: `1 - 1/G`.
+        expected: the estimator's expected gradient over all groups.
+        true: the gradient of the expected total reward.
+        variance: the variance of the gradient estimate of one group.
+        push: the expected gradient in a toy where the decision makes no difference to the reward; 0
+            if the estimator only subtracts a valid baseline.
+        toll: the amount that is in effect subtracted from the reward of a decision; None if the
+            bias is not a fixed amount.
+        u: `1 - 1/G`, with the group size `G`.
     """
 
     row: BiasRow
@@ -56,12 +58,12 @@ class Measured:
 
     @property
     def ratio(self) -> tuple[float, float]:
-        """Expected over true gradient."""
+        """The expected gradient divided by the true one, for each decision."""
         return self.expected[0] / self.true[0], self.expected[1] / self.true[1]
 
     @property
     def verdict(self) -> Verdict:
-        """See `Verdict`."""
+        """The verdict that follows from the numbers; see `Verdict`."""
         first, second = self.ratio
         if max(map(abs, self.push)) > _TOL:
             return Verdict.BIASED
@@ -73,7 +75,7 @@ class Measured:
 
     @property
     def explanation(self) -> str:
-        """The verdict with its numbers."""
+        """The verdict with its numbers, as text."""
         first, second = self.ratio
         if self.verdict == Verdict.SCALED:
             return "scaled by u" if abs(first - self.u) < _TOL else f"scaled by {first:.3f}"
@@ -95,16 +97,16 @@ class Measured:
 
 
 def measure(row: BiasRow, groups: ToyGroups) -> Measured:
-    """Give all groups to an estimator.
+    """Give all groups to an estimator, and measure its gradient.
 
-    Whether it is biased is read at two neighbours of the toy: one in which stopping pays as much as
-    going on, one in which picking well pays as much as picking badly. A gradient of a decision that
-    makes no difference is bias; the toll is by how much that payment has to change for the gradient
-    to vanish.
+    Two variants of the toy show whether the estimator is biased: one in which stopping has the same
+    expected reward as going on, and one in which picking well has the same reward as picking badly.
+    If the gradient of a decision that makes no difference is not 0, that is bias. The toll is the
+    change of the reward that makes this gradient 0.
 
     Args:
         row: the estimator.
-        groups: all groups of the toy, in which both gradients have to differ from 0.
+        groups: all groups of the toy, in which both true gradients must differ from 0.
 
     Raises:
         UserError: a true gradient is 0.
@@ -117,9 +119,9 @@ def measure(row: BiasRow, groups: ToyGroups) -> Measured:
     size = groups.endings.shape[1]
     if toy.gradient.abs().min() < _TOL:
         raise UserError(
-            f"toy: the true gradient is {toy.gradient.tolist()}, and the card compares with it. "
+            f"toy: the true gradient is {toy.gradient.tolist()}, but the card divides by it. "
             "Choose "
-            "payments so that going on and stopping, and picking well and badly, differ."
+            "rewards so that going on and stopping, and picking well and badly, differ."
         )
     expected, variance = groups.moments(row.estimator(groups))
     even = replace(toy, stop_reward=toy.go_on_reward + toy.second_mean)
@@ -146,11 +148,11 @@ def bias_card(
     """Measure all estimators of the card, one after the other.
 
     Args:
-        toy: the problem; by default p = 0.3, q = 0.6, and so on.
-        group_size: trajectories a group, 2 to 64.
-        similarity: SPO's cosine between trajectories that stop and trajectories that go on, in [0,
-            1].
-        modules: see `bias_rows`.
+        toy: the problem; by default that of `Toy()`.
+        group_size: the number of trajectories of a group, 2 to 64.
+        similarity: SPO's cosine between trajectories that stop and trajectories that go on, in
+            [0, 1].
+        modules: modules of custom estimators; see `bias_rows`.
 
     Raises:
         UserError: see `measure`; the group size or the similarity is out of range.
@@ -164,8 +166,14 @@ def bias_card(
 def _push_and_toll(
     estimator: Decisions, even: Toy, name: str, decision: int, group_size: int
 ) -> tuple[float, float | None]:
-    """The gradient where a decision is indifferent, and the shift of the payment that makes it
-    vanish.
+    """Return the push and the toll of a decision.
+
+    Args:
+        estimator: the estimator.
+        even: a toy in which the decision makes no difference to the expected reward.
+        name: the field of the toy with the reward that is shifted to find the toll.
+        decision: 0 for going on, 1 for picking well.
+        group_size: the number of trajectories of a group.
     """
 
     def gradient(shift: float) -> float:
@@ -175,8 +183,8 @@ def _push_and_toll(
     push = gradient(0.0)
     if abs(push) < _TOL:
         return push, 0.0
-    # one secant step is exact where the gradient is linear in payments: all but the division by a
-    # std
+    # One secant step is exact if the gradient is linear in the rewards, as it is for all estimators
+    # that do not divide by a standard deviation.
     slope = gradient(1.0) - push
     if abs(slope) < _TOL:
         return push, None

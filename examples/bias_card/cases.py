@@ -1,6 +1,4 @@
-"""The lines of the bias card: estimators with their options, and what is known of them in closed
-form.
-"""
+"""The cases of the bias card: estimators, their options, and closed forms of their gradients."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from docagent_rl.advantages.similarity import SelfWeight
 
 
 class Family(StrEnum):
-    """A table of the card, by what the advantage is made of."""
+    """A table of the card, with the estimators whose advantages are made in the same way."""
 
     TRAJECTORY = "One number a trajectory"
     TURN = "One number a turn, compared within the group (`turn_grpo`)"
@@ -36,14 +34,16 @@ class Critic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A line of the card.
+    """An estimator with its options, which is one line of the card.
 
     Attributes:
-        estimator: its name in `algorithm.adv_estimator`.
-        name: unique in the card; Markdown.
-        options: as `docagent.advantage.options` holds them.
-        first: closed form of the expected gradient of going on, empty where there is none.
+        estimator: the estimator's name in `algorithm.adv_estimator`.
+        name: the line's name in Markdown, unique in the card.
+        options: the options, as in `docagent.advantage.options`.
+        first: the closed form of the expected gradient of going on; empty if there is none.
         second: the same for picking well.
+        critic: the values that the estimator gets, if it needs any.
+        discounts: the discounts that it gets.
     """
 
     estimator: str

@@ -1,6 +1,7 @@
-"""Estimators that nobody should use and some do: rewards compared turn by turn, before any sum.
+"""Biased estimators that compare rewards turn by turn before summing them, as some projects do.
 
-`docagent.modules=[bias_card.indexed] algorithm.adv_estimator=turn_index` trains with one.
+They are here only for the card. `docagent.modules=[bias_card.indexed]
+algorithm.adv_estimator=turn_index` trains with one of them.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from docagent_rl.advantages.trajectories import (
 
 
 class IndexMean(StrEnum):
-    """The mean reward of a turn index."""
+    """The trajectories over which the mean reward of a turn index is taken."""
 
     SURVIVORS = "survivors"
-    """Over the trajectories that reached the turn."""
+    """The trajectories that reached the turn."""
     PADDED = "padded"
-    """Over all trajectories of the group, 0 after their end."""
+    """All trajectories of the group; rewards after their end count as 0."""
 
 
 class TurnForm(StrEnum):
-    """The advantage of a turn, of rewards `r[i,k] - mean[k]`."""
+    """How the advantage of a turn is made from the centred rewards `r[i,k] - mean[k]`."""
 
     SUFFIX = "index_suffix"
-    """Their sum from the turn to the end of the trajectory."""
+    """The sum from the turn to the end of the trajectory."""
     BROADCAST = "index_broadcast"
-    """Their sum over the trajectory, on every token."""
+    """The sum over the whole trajectory, the same for all of its tokens."""
     MYOPIC = "myopic"
-    """The turn's own alone."""
+    """The centred reward of the turn alone."""
 
 
 def index_advantages(turns: TurnTable, table: TrajectoryTable, mean: IndexMean) -> Tensor:
-    """Return `r[i,k] - mean[k]` of each turn, (N,): by turn index, before any sum.
+    """Return the centred reward `r[i,k] - mean[k]` of each turn, shape (N,), before any sum.
 
     Source:
         verl issue #7244.
@@ -64,11 +65,15 @@ def turn_index(
     form: TurnForm = TurnForm.SUFFIX,
     mean: IndexMean = IndexMean.SURVIVORS,
 ) -> Advantages:
-    """Every token of a turn gets the turn's reward less the mean of its index, as `form` sums them
-    up.
+    """Give every token of a turn the centred rewards that `form` sums up.
 
-    What is subtracted depends on how long the trajectory goes on, which the policy chooses: this
-    optimises `J - sum_l mean[l] P(T >= l)`.
+    The amount that is subtracted depends on the length of the trajectory, which the policy chooses.
+    So this optimises `J - sum_l mean[l] P(T >= l)` instead of `J`.
+
+    Args:
+        inputs: the batch, (b, t).
+        form: see `TurnForm`.
+        mean: see `IndexMean`.
     """
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
@@ -86,11 +91,14 @@ def turn_index(
 
 @register("turn_split")
 def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS) -> Advantages:
-    """The last reward of a trajectory compared over all trajectories, for all of its tokens; for a
-    turn before the last also its own, compared by turn index.
+    """Compare the last rewards of trajectories in the group, and the rewards before by turn index.
+
+    All tokens of a trajectory get its last reward, less the group's mean of last rewards. The
+    tokens of a turn before the last also get the turn's own reward, less the mean of its turn
+    index.
 
     Args:
-        inputs: batch of (b, t) of trajectories that all have sampled tokens.
+        inputs: the batch, (b, t); all of its trajectories must have sampled tokens.
         mean: see `IndexMean`.
     """
     tokens = compress(inputs)

@@ -1,4 +1,4 @@
-"""The bias card as Markdown."""
+"""Write the bias card as Markdown."""
 
 from __future__ import annotations
 
@@ -100,12 +100,12 @@ and divides by another, which changes lengths and not directions as long as batc
 
 
 def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: float) -> str:
-    """The page; tables by family.
+    """Return the page, with one table for each family.
 
     Args:
-        card: what was measured.
-        toy: the problem it was measured in.
-        group_size: trajectories a group.
+        card: the measurements.
+        toy: the problem in which they were made.
+        group_size: the number of trajectories of a group.
         similarity: SPO's cosine between stopping and going on.
     """
     first, second = toy.gradient.tolist()
@@ -136,7 +136,7 @@ def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: f
 
 
 def _drawing(toy: Toy) -> str:
-    """The toy as a tree."""
+    """Draw the toy as a tree of text."""
     go_on = f"p = {toy.go_on:g}"
     first = f"--> go on, reward c = {toy.go_on_reward:g}  --"
     stop = f"1-p = {_plain(1 - toy.go_on):g}"
@@ -181,10 +181,10 @@ def _table(card: Sequence[Measured]) -> str:
 
 
 def _number(x: float) -> str:
-    """Four digits, never -0."""
+    """Format a number with four digits, never as -0."""
     return f"{round(x, 4) + 0.0:.4f}"
 
 
 def _plain(x: float) -> float:
-    """Without the digits that binary fractions add."""
+    """Round away the digits that binary fractions add."""
     return round(x, 10)

@@ -1,4 +1,4 @@
-"""The bias card as a picture."""
+"""Draw the bias card as a picture."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ _STYLE: dict[RcKeyType, Any] = {
 
 
 def bias_plot(card: Sequence[Measured], group_size: int) -> str:
-    """Expected over true gradient of the two decisions, as SVG; the same bytes for the same
-    card.
+    """Draw expected over true gradient of both decisions as SVG.
+
+    The same card gives the same bytes.
     """
-    # drawing is all it is needed for
+    # only drawing needs matplotlib, which takes a while to import
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -89,7 +90,7 @@ def bias_plot(card: Sequence[Measured], group_size: int) -> str:
 
 
 def _heights(card: Sequence[Measured]) -> list[float]:
-    """One line an estimator, with a gap between families."""
+    """Return the height of each estimator's line, with gaps between families."""
     heights = []
     at = -1.0
     for number, each in enumerate(card):

@@ -1,4 +1,4 @@
-"""The lines of the bias card, and the estimators of a user's own modules."""
+"""List the lines of the bias card, including the estimators of a user's own modules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from bias_card.toy_groups import ToyGroups
 from docagent_rl.advantages import Need, registered_estimators
 
 Decisions = Callable[[ToyGroups], Tensor]
-"""Gives the advantages (n, g, 2) of the decisions."""
+"""Returns the advantages (n, g, 2) that an estimator gives to the decisions in all groups."""
 
 
 @dataclass(frozen=True)
 class BiasRow:
-    """One line of the card: what `estimator` gives, in the closed forms of a case."""
+    """One line of the card.
+
+    Attributes:
+        family: the table that the line is in.
+        case: the estimator's name, options and closed forms.
+        estimator: the function that returns its advantages.
+    """
 
     family: Family
     case: Case
@@ -27,17 +33,18 @@ class BiasRow:
 
     @property
     def name(self) -> str:
-        """Its name, unique in the card; Markdown."""
+        """The line's name in Markdown, unique in the card."""
         return self.case.name
 
 
 def bias_rows(similarity: float = 0.6, modules: Collection[str] = ()) -> list[BiasRow]:
-    """All lines, family by family; the estimators that `modules` register come last, with their
-    defaults.
+    """Return all lines, family by family.
+
+    The estimators that `modules` registered come last, with their default options.
 
     Args:
-        similarity: cosine between stopping and going on, for estimators that read embeddings.
-        modules: names of modules that have been imported.
+        similarity: the cosine between stopping and going on, for estimators that read embeddings.
+        modules: names of imported modules that registered estimators.
     """
     estimators = registered_estimators().values()
     own = tuple(
@@ -50,7 +57,7 @@ def bias_rows(similarity: float = 0.6, modules: Collection[str] = ()) -> list[Bi
 
 
 def _decide(case: Case, similarity: float, groups: ToyGroups) -> Tensor:
-    """Return what the estimator gives to the decisions, called as in training."""
+    """Call the estimator as in training, and return the advantages of the decisions, (n, g, 2)."""
     estimator = registered_estimators()[case.estimator]
     inputs = groups.inputs(
         critic=_critic(groups, case) if Need.VALUES in estimator.needs else None,

@@ -1,6 +1,4 @@
-"""A two-turn problem small enough to enumerate, in which every estimator has a known
-expectation.
-"""
+"""A two-turn problem so small that enumeration gives the expectation of every estimator."""
 
 from __future__ import annotations
 
@@ -15,21 +13,23 @@ from docagent_rl.base.errors import UserError
 
 
 class Ending(IntEnum):
-    """The way a trajectory of the toy goes."""
+    """The decisions of a trajectory of the toy."""
 
     STOP = 0
+    """It stops in the first turn."""
     GOOD = 1
-    """Goes on, then picks well."""
+    """It goes on, then picks well."""
     BAD = 2
+    """It goes on, then picks badly."""
 
 
 @dataclass(frozen=True)
 class Toy:
-    """Stop at once, or go on and then pick well or badly.
+    """A problem of two decisions: stop at once, or go on and then pick well or badly.
 
-    Two decisions, each of its own logit: going on, with probability `p = sigmoid(theta)`, and,
-    having gone on, picking well, with `q = sigmoid(phi)`. Gradients are pairs: with respect to
-    theta, then phi.
+    Each decision has a logit of its own: going on has the probability `p = sigmoid(theta)`, and
+    picking well, after going on, has `q = sigmoid(phi)`. Gradients are pairs, with respect to theta
+    and phi.
 
     Attributes:
         go_on: p, the probability of going on, within (0, 1).
@@ -37,7 +37,7 @@ class Toy:
         stop_reward: a, the reward of the first turn for stopping.
         go_on_reward: c, the reward of the first turn for going on.
         good_reward: b1, the reward of the second turn for picking well.
-        bad_reward: b0, for picking badly.
+        bad_reward: b0, the reward of the second turn for picking badly.
 
     Raises:
         UserError: a probability is not within (0, 1), or a reward is not finite.
@@ -60,24 +60,24 @@ class Toy:
 
     @property
     def second_mean(self) -> float:
-        """`b = q b1 + (1 - q) b0`, what the second turn is worth on average."""
+        """`b = q b1 + (1 - q) b0`, the expected reward of the second turn."""
         return self.good * self.good_reward + (1 - self.good) * self.bad_reward
 
     @property
     def gain(self) -> float:
-        """`c + b - a`, what going on is worth more than stopping."""
+        """`c + b - a`, the expected reward of going on minus that of stopping."""
         return self.go_on_reward + self.second_mean - self.stop_reward
 
     @property
     def probabilities(self) -> Tensor:
-        """(3,) by ending."""
+        """The probability of each ending, shape (3,)."""
         p = self.go_on
         q = self.good
         return torch.tensor([1 - p, p * q, p * (1 - q)], dtype=torch.float64)
 
     @property
     def rewards(self) -> Tensor:
-        """(3, 2) reward of each turn by ending; 0 for the turn that stopping leaves out."""
+        """The reward of each turn by ending, shape (3, 2); 0 for the turn that stopping skips."""
         c = self.go_on_reward
         return torch.tensor(
             [[self.stop_reward, 0], [c, self.good_reward], [c, self.bad_reward]],
@@ -86,14 +86,17 @@ class Toy:
 
     @property
     def scores(self) -> Tensor:
-        """(3, 2) derivative of the log-probability of each turn's decision, by its own logit."""
+        """The derivative of each decision's log-prob by its logit, shape (3, 2) by ending."""
         p = self.go_on
         q = self.good
         return torch.tensor([[-p, 0], [1 - p, 1 - q], [1 - p, -q]], dtype=torch.float64)
 
     @property
     def gradient(self) -> Tensor:
-        """(2,) of the expected total reward: `p (1 - p) gain` and `p q (1 - q) (b1 - b0)`."""
+        """The gradient of the expected total reward, shape (2,).
+
+        It is `p (1 - p) gain` and `p q (1 - q) (b1 - b0)`.
+        """
         p = self.go_on
         q = self.good
         second = p * q * (1 - q) * (self.good_reward - self.bad_reward)
@@ -102,10 +105,17 @@ class Toy:
 
 @dataclass(frozen=True)
 class ToyCritic:
-    """Values before the two tokens of each turn: the one that decides and the one that ends the
-    turn.
+    """A critic's values before the two tokens of each turn: the decision, and the end of the turn.
 
     The defaults are wrong on purpose.
+
+    Attributes:
+        start: the value before the first decision.
+        stopped: the value after stopping.
+        went_on: the value after going on, before the first turn ends.
+        second: the value before the second decision.
+        picked_good: the value after picking well.
+        picked_bad: the value after picking badly.
     """
 
     start: float = 0.9
@@ -117,7 +127,7 @@ class ToyCritic:
 
     @classmethod
     def exact(cls, toy: Toy, gamma_turn: float = 1.0) -> ToyCritic:
-        """The expected discounted rewards to come."""
+        """Return the exact critic of a toy, whose values are expected discounted future rewards."""
         went_on = toy.go_on_reward + gamma_turn * toy.second_mean
         return cls(
             start=(1 - toy.go_on) * toy.stop_reward + toy.go_on * went_on,
@@ -130,7 +140,7 @@ class ToyCritic:
 
     @property
     def values(self) -> Tensor:
-        """(3, 4) by ending: first turn, second turn, two tokens each."""
+        """The values by ending, shape (3, 4): two tokens of the first turn, two of the second."""
         stop = [self.start, self.stopped, 0.0, 0.0]
         go_on = [self.start, self.went_on, self.second]
         return torch.tensor(

@@ -1,4 +1,4 @@
-"""All groups of trajectories of the toy at once, as a batch for the estimators."""
+"""Enumerate all groups of trajectories of the toy, as one batch for the estimators."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from docagent_rl.base.errors import UserError
 _TUPLES_UP_TO = 8
 _LARGEST = 64
 _TURN_INDEX = (0, 0, -1, 1, 1)
-"""Decision, end of the turn, an observation, decision, end of the turn."""
+"""The turn of each position: decision, end of turn, an observation (-1), decision, end of turn."""
 _SAMPLED = [0, 1, 3, 4]
 _DECISIONS = [0, 3]
 
 
 @dataclass(frozen=True, eq=False)
 class ToyGroups:
-    """Every group of g trajectories that can be sampled, and how likely it is.
+    """Every group of g trajectories that can be sampled, with its probability.
 
     Attributes:
         toy: the problem.
-        endings: (n, g) `Ending` of each trajectory.
-        probability: (n,) float64, sums to 1.
+        endings: the `Ending` of each trajectory, shape (n, g).
+        probability: the probability of each group, float64 of shape (n,); its sum is 1.
     """
 
     toy: Toy
@@ -38,8 +38,10 @@ class ToyGroups:
 
     @classmethod
     def enumerate(cls, toy: Toy, size: int) -> ToyGroups:
-        """All groups of `size` trajectories: in every order up to 8, in one order with its
-        multiplicity above.
+        """Return all groups of `size` trajectories.
+
+        Up to a size of 8, each order of the same endings is a group of its own. Above, they are one
+        group with the sum of their probabilities.
 
         Raises:
             UserError: `size` is not from 2 to 64.
@@ -52,13 +54,13 @@ class ToyGroups:
 
     @classmethod
     def ordered(cls, toy: Toy, size: int) -> ToyGroups:
-        """All `3 ** size` tuples of endings."""
+        """Return all `3 ** size` tuples of endings as groups."""
         endings = torch.tensor(list(product(Ending, repeat=size)))
         return cls(toy, endings, toy.probabilities[endings].prod(-1))
 
     @classmethod
     def counted(cls, toy: Toy, size: int) -> ToyGroups:
-        """One tuple for all that hold the same endings in another order."""
+        """Return one group for all tuples that hold the same endings in any order."""
         endings = torch.tensor(list(combinations_with_replacement(Ending, size)))
         counts = torch.stack([(endings == ending).sum(-1) for ending in Ending], -1).double()
         log_orders = math.lgamma(size + 1) - torch.lgamma(counts + 1).sum(-1)
@@ -72,12 +74,13 @@ class ToyGroups:
         similarity: float | None = None,
         discounts: Discounts | None = None,
     ) -> AdvantageInputs:
-        """The batch of n g rows of five positions, rewards on the last token of a turn.
+        """Return the batch of `n g` rows of five positions; a turn's last token has its reward.
 
         Args:
-            critic: gives the values.
-            similarity: gives embeddings: its cosine between trajectories that stop and trajectories
-                that go on, 1 among either, in [-1, 1].
+            critic: the critic whose values are in the batch; None for a batch without values.
+            similarity: the cosine between the embeddings of trajectories that stop and of those
+                that go on, in [-1, 1]; within either kind it is 1. None for a batch without
+                embeddings.
             discounts: see `Discounts`; by default none.
         """
         key = (critic, similarity, discounts)
@@ -114,18 +117,19 @@ class ToyGroups:
         )
 
     def decisions(self, advantages: Tensor) -> Tensor:
-        """Read the advantages (n g, 5) of such a batch where decisions stand: (n, g, 2)."""
+        """Return the advantages (n, g, 2) of the decisions from those of such a batch (n g, 5)."""
         return advantages[:, _DECISIONS].double().unflatten(0, self.endings.shape)
 
     def moments(self, decisions: Tensor) -> tuple[Tensor, Tensor]:
-        """Expectation and variance of a group's gradient estimate, the mean of score times
-        advantage.
+        """Return expectation and variance over groups of a group's gradient estimate.
+
+        The estimate of a group is the mean over its trajectories of score times advantage.
 
         Args:
-            decisions: (n, g, 2) advantages of the decisions.
+            decisions: the advantages of the decisions, (n, g, 2).
 
         Returns:
-            (2,) and (2,), with respect to theta and phi.
+            both of shape (2,), with respect to theta and phi.
         """
         estimates = (self.toy.scores[self.endings] * decisions).mean(1)
         weights = self.probability[:, None]

@@ -1,4 +1,4 @@
-"""Shows that training teaches something.
+"""Train a tiny agent, and show whether it has learned.
 
 PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --out workspace/learning
 """
@@ -28,15 +28,14 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 def learn_command(
     estimator: Annotated[
         list[Estimator] | None,
-        typer.Option(help="Advantage estimator; may be repeated. Default: grpo."),
+        typer.Option(help="An advantage estimator; repeatable. Default: grpo."),
     ] = None,
-    seeds: Annotated[
-        list[int] | None, typer.Option(help="Seed; may be repeated. Default: 0.")
-    ] = None,
+    seeds: Annotated[list[int] | None, typer.Option(help="A seed; repeatable. Default: 0.")] = None,
     arm: Annotated[
         list[Arm] | None,
         typer.Option(
-            help="Train on the rewards, or on shuffled ones as a control. Default: reward."
+            help="Train on the rewards, or on shuffled rewards as a control; repeatable. "
+            "Default: reward."
         ),
     ] = None,
     out: Annotated[
@@ -46,16 +45,15 @@ def learn_command(
         int, typer.Option(min=1, help="Steps of reinforcement learning.")
     ] = DEFAULT_STEPS,
 ) -> None:
-    """Train a tiny agent that must look at pages, and compare it with its warm start on held-out
-    documents.
+    """Train a tiny agent that must look at pages, and test whether it has learned.
 
-    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until some of its
-    answers are right, and trains it further with verl. The control trains on rewards shuffled
-    between trajectories. Both are also tested with blank pages. Results are written to
+    The command makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until some
+    of its answers are right (the warm start), and trains it further with verl. The trained agent is
+    compared with the warm start on held-out documents, and both are also tested with blank pages.
+    The control trains on rewards that are shuffled between trajectories. Results are written to
     results.json and learning.svg; finished runs are not repeated.
 
-    Example: PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --seeds 1 --out
-    learning
+    Example: PYTHONPATH=examples python -m learning --seeds 0 --seeds 1 --out learning
     """
     from learning.demonstration import all_done, demonstrate
     from learning.plan import LearnSettings
@@ -67,7 +65,7 @@ def learn_command(
         "seeds": seeds or [0],
         "arms": arm or [Arm.REWARD],
     }
-    # every run starts a dozen processes with the same imports
+    # every run starts a dozen processes with the same imports, which a warm Python has done before
     with nullcontext() if all_done(out, **chosen) else WarmPython() as warm:
         results = demonstrate(
             out,
@@ -94,7 +92,7 @@ def _table(summaries: list[Summary]) -> Table:
     ):
         table.add_column(heading)
     for s in summaries:
-        # a single seed has an interval over its questions
+        # with a single seed, the interval is over its questions
         gain = s.gain if len(s.seeds) > 1 else s.gains[0]
         numbers = (s.before, s.after, gain, s.accuracy, s.blank)
         table.add_row(

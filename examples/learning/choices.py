@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Estimator(StrEnum):
-    """Estimators that are shown to learn."""
+    """An estimator of the demonstration."""
 
     GRPO = "grpo"
     SPO = "spo"
@@ -14,14 +14,14 @@ class Estimator(StrEnum):
 
     @property
     def registered(self) -> str:
-        """Its name under `algorithm.adv_estimator`."""
+        """The estimator's name in `algorithm.adv_estimator`."""
         return "trajectory_grpo" if self is Estimator.GRPO else self.value
 
 
 class Arm(StrEnum):
-    """The pay of a run."""
+    """The rewards on which a run trains."""
 
     REWARD = "reward"
-    """Its own rewards."""
+    """Each trajectory gets its own reward."""
     SHUFFLED = "shuffled"
-    """Rewards of other trajectories of the batch."""
+    """Each trajectory gets the reward of another trajectory of the batch: the control."""

@@ -1,6 +1,4 @@
-"""The whole demonstration: task, warm starts, runs and controls; what is done already is not done
-again.
-"""
+"""Run the whole demonstration: task, warm starts, runs and controls; finished parts are reused."""
 
 from __future__ import annotations
 
@@ -40,19 +38,19 @@ def demonstrate(
     The results so far are written after every run, with their picture.
 
     Args:
-        root: folder of everything.
-        estimators: to show.
-        seeds: of weights, data order and sampling.
-        arms: what runs are paid.
-        settings: sizes.
+        root: the folder for everything.
+        estimators: the estimators to train with.
+        seeds: the seeds of weights, data order and sampling.
+        arms: the rewards on which runs train.
+        settings: the sizes of the demonstration.
         progress: show progress bars.
-        python: interpreter of the runs, e.g. one that has its imports done; by default this one.
+        python: the interpreter of the runs, e.g. a warm Python; by default this one.
 
     Returns:
-        All results in the folder, those of earlier calls included.
+        all results in the folder, including those of earlier calls.
 
     Raises:
-        UserError: the folder holds a demonstration of other sizes.
+        UserError: the folder holds a demonstration with other settings.
         InfrastructureError: a trainer failed.
     """
     settings = settings or LearnSettings()
@@ -95,8 +93,7 @@ def run(
     bars: Progress | None = None,
     python: Path | None = None,
 ) -> RunResult:
-    """One run of reinforcement learning; a run that was interrupted goes on from its last
-    checkpoint.
+    """Run reinforcement learning once; an interrupted run continues from its last checkpoint.
 
     Raises:
         InfrastructureError: the trainer failed.
@@ -139,14 +136,14 @@ def _check_settings(paths: LearnPaths, settings: LearnSettings) -> None:
         for output in (paths.results, paths.plot):
             if output.exists():
                 raise UserError(
-                    f"{output} is not of a demonstration (no {file.name} beside it) and would be "
-                    "replaced; "
+                    f"{output} was not written by a demonstration (there is no {file.name} beside "
+                    "it) and would be replaced; "
                     "choose another --out"
                 )
         atomic_write(file, text)
     elif file.read_text(encoding="utf-8") != text:
         raise UserError(
-            f"{file}: this folder holds a demonstration of other sizes; choose another --out"
+            f"{file}: this folder holds a demonstration with other settings; choose another --out"
         )
 
 
@@ -167,7 +164,7 @@ def _bars(visible: bool) -> Generator[Progress | None]:
 
 @contextmanager
 def _bar(bars: Progress | None, what: str, total: int) -> Generator[Callable[[int], None]]:
-    """A bar of `total` steps; yields what moves it to a step."""
+    """Show a bar of `total` steps, and yield a function that moves it to a step."""
     if bars is None:
         yield lambda step: None
         return

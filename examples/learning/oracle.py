@@ -1,15 +1,15 @@
-"""The oracle of the task: finds the page and knows its number."""
+"""The oracle of the task, which finds the page and knows its number."""
 
 from __future__ import annotations
 
 from docagent_rl.rollout.trajectory import Trajectory
 
 EXTRA_WORD = "word"
-"""Key of a sample's `extra` that holds the word of the page that is asked for."""
+"""The key of a sample's `extra` with the word of the page that the question is about."""
 
 
 def oracle(trajectory: Trajectory) -> str:
-    """The next turn: search the word of the question, then give the reference."""
+    """Return the next turn: search for the question's word, then give the right answer."""
     sample = trajectory.sample
     if len(trajectory.turns) == 0:
         return f"<search>{sample['extra'][EXTRA_WORD]}</search>"

@@ -1,4 +1,4 @@
-"""Pages with a word in the text layer and a large number in the picture."""
+"""Draw pages with a word in the text layer and a large number in the picture."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
 SIDE_PT = 56.0
-"""Side of a page in points: 112 pixels at 144 dpi, 16 visual tokens of Qwen2.5-VL."""
+"""The side of a page in points: 112 pixels at 144 dpi, or 16 visual tokens of Qwen2.5-VL."""
 
 FONT = "Helvetica-Bold"
 SIZE_PT = 22.0
-"""44 pixels at 144 dpi."""
+"""The font size of the number in points: 44 pixels at 144 dpi."""
 
 _VISIBLE = 0
 _INVISIBLE = 3
@@ -22,12 +22,12 @@ _INVISIBLE = 3
 
 @dataclass(frozen=True, slots=True)
 class NumberPage:
-    """One page.
+    """A page.
 
     Args:
-        word: what a search finds; invisible, as in the text layer of a scan.
-        number: what is painted.
-        shift: offset of the number from the centre, `(x, y)` in points.
+        word: the word by which a search finds the page; invisible, as in the text layer of a scan.
+        number: the number that is painted.
+        shift: the offset of the number from the centre, `(x, y)` in points.
     """
 
     word: str
@@ -36,11 +36,11 @@ class NumberPage:
 
 
 def number_pages_pdf(pages: Sequence[NumberPage], *, blank: bool = False) -> bytes:
-    """A PDF; the same pages give the same bytes.
+    """Return a PDF of the pages; the same pages give the same bytes.
 
     Args:
-        pages: in order.
-        blank: leave the paper white; text layers stay as they are.
+        pages: the pages, in order.
+        blank: do not paint the numbers; the text layers stay as they are.
     """
     buffer = io.BytesIO()
     canvas = Canvas(buffer, pagesize=(SIDE_PT, SIDE_PT), invariant=1)
@@ -60,7 +60,8 @@ def write_text(
     canvas: Canvas, content: str, at: tuple[float, float], font: str, size: float, *, visible: bool
 ) -> None:
     """Write a text whose baseline begins `at`, in points from the lower left corner."""
-    # a text object takes the render mode to be 0, but the last one's mode outlives it on the page
+    # reportlab assumes that a new text object starts with render mode 0, but on the page the mode
+    # of the previous one still applies
     canvas.saveState()
     text = canvas.beginText(*at)
     text.setFont(font, size)

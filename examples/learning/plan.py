@@ -1,4 +1,4 @@
-"""The plan of a run: its estimator, its length, its overrides."""
+"""Plan the runs: settings, folders, and the overrides of each trainer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from learning.task import TaskPaths, TaskSettings
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 PROFILES = ("hydra.searchpath=[pkg://learning]", "+profile=cpu", "+recipe=number_pages")
 SHUFFLED_MODULE = "learning.shuffled"
-"""Registers `shuffled_<estimator>`."""
+"""The module that registers `shuffled_<estimator>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,12 @@ class LearnSettings:
     """Sizes of the demonstration.
 
     Args:
-        task: the documents.
-        sft_steps: most steps of supervised training, batches of 32 trajectories.
-        sft_every: steps between checkpoints.
-        ceiling: the warm start is the last checkpoint before sampled answers are right this often.
-        steps: steps of reinforcement learning.
+        task: the sizes of documents and questions.
+        sft_steps: the number of steps of supervised training, with batches of 32 trajectories.
+        sft_every: the number of steps between its checkpoints.
+        ceiling: the warm start is the last checkpoint before this share of sampled answers is
+            right.
+        steps: the number of steps of reinforcement learning.
     """
 
     task: TaskSettings = field(default_factory=TaskSettings)
@@ -37,7 +38,7 @@ class LearnSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunKey:
-    """One run of reinforcement learning."""
+    """The choices that identify a run of reinforcement learning."""
 
     estimator: Estimator
     arm: Arm
@@ -45,51 +46,51 @@ class RunKey:
 
     @property
     def name(self) -> str:
-        """Return its name in file names."""
+        """The run's name in file names."""
         return f"{self.estimator.value}-{self.arm.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class LearnPaths:
-    """Places of everything; `root` is absolute."""
+    """The paths of all files of the demonstration, below an absolute `root`."""
 
     root: Path
 
     @property
     def task(self) -> TaskPaths:
-        """Documents and questions, shared by all seeds."""
+        """The paths of documents and questions, which all seeds share."""
         return TaskPaths(self.root / "task")
 
     @property
     def results(self) -> Path:
-        """All results so far."""
+        """The file with all results so far."""
         return self.root / "results.json"
 
     @property
     def plot(self) -> Path:
-        """The picture of them."""
+        """The picture of the results."""
         return self.root / "learning.svg"
 
     def seed(self, seed: int) -> Path:
-        """Everything of one seed."""
+        """Return the folder of a seed."""
         return self.root / f"seed-{seed}"
 
     def warm_start(self, seed: int) -> Path:
-        """The model that reinforcement learning starts from."""
+        """Return the folder of the model that reinforcement learning starts from."""
         return self.seed(seed) / "warm_start"
 
     def run(self, key: RunKey) -> Path:
-        """One run."""
+        """Return the folder of a run."""
         return self.seed(key.seed) / key.name
 
 
 def _path(key: str, path: Path) -> str:
-    """An override, quoted: Hydra's grammar takes few characters without."""
+    """Return an override with a quoted path: unquoted, Hydra's grammar allows few characters."""
     return f"{key}={QuotedString(str(path), Quote.single).with_quotes()}"
 
 
 def base_overrides(paths: LearnPaths, run_dir: Path) -> list[str]:
-    """Return what every composition of the recipe needs."""
+    """Return the overrides that every composition of the recipe needs."""
     return [
         *PROFILES,
         _path("docagent.workspace", paths.task.workspace),
@@ -98,7 +99,7 @@ def base_overrides(paths: LearnPaths, run_dir: Path) -> list[str]:
 
 
 def rl_overrides(key: RunKey, paths: LearnPaths, settings: LearnSettings) -> list[str]:
-    """Overrides of `python -m verl.trainer.main_ppo --config-name <RECIPE>` for one run."""
+    """Return a run's overrides of `python -m verl.trainer.main_ppo --config-name <RECIPE>`."""
     model = paths.warm_start(key.seed)
     name = f"{'shuffled_' if key.arm is Arm.SHUFFLED else ''}{key.estimator.registered}"
     overrides = [
@@ -122,14 +123,14 @@ def rl_overrides(key: RunKey, paths: LearnPaths, settings: LearnSettings) -> lis
 def sft_overrides(
     rows: Path, model: Path, out: Path, store: Path, settings: LearnSettings
 ) -> list[str]:
-    """Overrides of `python -m verl.trainer.sft_trainer`.
+    """Return the overrides of `python -m verl.trainer.sft_trainer` for a warm start.
 
     Args:
-        rows: the oracle's trajectories.
-        model: the model to begin with.
-        out: folder of the checkpoints.
+        rows: the file with the oracle's trajectories as training rows.
+        model: the initial model.
+        out: the folder for checkpoints.
         store: the document store.
-        settings: how long.
+        settings: the number of steps.
     """
     return [
         _path("data.train_files", rows),

@@ -1,4 +1,4 @@
-"""The picture of the results: reward while training, and held-out reward before and after."""
+"""Draw the results: the reward during training, and the held-out reward before and after."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = {Estimator.GRPO: "#0072b2", Estimator.SPO: "#009e73", Estimator.TURN_GAE: "#d55e00"}
 WINDOW = 5
-"""Steps that a point of a curve averages."""
+"""The number of steps over which a point of a curve averages."""
 
 
 def draw(results: Sequence[RunResult], path: Path) -> Path:
@@ -40,8 +40,9 @@ def draw(results: Sequence[RunResult], path: Path) -> Path:
 
 
 def smoothed(curve: Sequence[float], window: int = WINDOW) -> np.ndarray:
-    """Trailing means: point `i` averages the last `window` values up to `i`, fewer at the
-    beginning.
+    """Return trailing means: point `i` averages the last `window` values up to `i`.
+
+    At the beginning it averages the fewer values so far.
     """
     sums = np.concatenate([[0.0], np.cumsum(np.asarray(curve, dtype=float))])
     ends = np.arange(1, len(curve) + 1)
@@ -106,7 +107,7 @@ def _bars(axes: Axes, results: Sequence[RunResult]) -> None:
 
 
 def _error(interval: Interval) -> list[list[float]] | None:
-    """Lengths below and above; the interval is cut to the range of rewards."""
+    """Return the error bar's lengths below and above the mean, cut to the range of rewards."""
     if np.isnan(interval.low):
         return None
     low = max(interval.low, 0.0)

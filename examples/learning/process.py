@@ -1,4 +1,4 @@
-"""Trainers as child processes: logged, watched, and ended with everything they started."""
+"""Run trainers as child processes, log them, and end them with everything that they started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from docagent_rl.base.errors import InfrastructureError
 
 POLL_S = 0.5
 GRACE_S = 20.0
-"""Seconds that a trainer has to stop by itself."""
+"""Seconds that a trainer has to exit after SIGTERM before it is killed."""
 
 SFT_MODULE = (
     "torch.distributed.run",
@@ -31,12 +31,12 @@ PPO_MODULE = ("verl.trainer.main_ppo",)
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """One start of a trainer.
+    """The command of a trainer.
 
     Args:
-        module: what `python -m` runs, with its own options.
-        arguments: Hydra overrides and options.
-        folder: where it runs; `log.txt` holds what it says.
+        module: the module that `python -m` runs, with options of its own before it.
+        arguments: Hydra overrides and options of the module.
+        folder: the working directory, which also gets the output as `log.txt`.
         python: the interpreter; by default this one.
     """
 
@@ -52,7 +52,7 @@ class Trainer:
 
     @property
     def log(self) -> Path:
-        """Everything that the trainer says."""
+        """The file with the trainer's output."""
         return self.folder / "log.txt"
 
     def run(
@@ -60,15 +60,15 @@ class Trainer:
         on_wait: Callable[[], None] = lambda: None,
         environment: Mapping[str, str] | None = None,
     ) -> float:
-        """Run to the end.
+        """Run the trainer to its end.
 
         Args:
             on_wait: called twice a second, e.g. to move a progress bar; an exception ends the
                 trainer.
-            environment: variables beside the present ones.
+            environment: environment variables in addition to those of this process.
 
         Returns:
-            Wall-clock seconds.
+            wall-clock seconds.
 
         Raises:
             InfrastructureError: the trainer failed; the message names its log.
@@ -100,7 +100,7 @@ _THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def _python_path() -> dict[str, str]:
-    """Finds this package from every folder: the trainer's processes import its estimators."""
+    """Return a PYTHONPATH with the examples, whose estimators the trainer's processes import."""
     before = os.environ.get("PYTHONPATH")
     return {
         "PYTHONPATH": os.pathsep.join(

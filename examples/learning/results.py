@@ -1,4 +1,4 @@
-"""The result of a run: held-out rewards before and after, on real pages and on blank ones."""
+"""Read the result of a run: held-out rewards before and after, on real and on blank pages."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STEP_SECONDS = "timing_s/step"
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Greedy trajectories about one part, question by question.
+    """The scores of greedy trajectories on the questions of a part, in the order of their ids.
 
     Args:
-        reward: reward of each question, in the order of their ids.
-        right: 1 where the answer was right.
+        reward: the reward for each question.
+        right: 1 for each question whose answer is right, else 0.
     """
 
     reward: tuple[float, ...]
@@ -35,30 +35,30 @@ class Scores:
 
     @property
     def mean(self) -> float:
-        """Mean reward."""
+        """The mean reward."""
         return fmean(self.reward)
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers."""
+        """The share of right answers."""
         return fmean(self.right)
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One run of reinforcement learning.
+    """The result of one run of reinforcement learning.
 
     Args:
-        estimator: as in `algorithm.adv_estimator`.
-        arm: what it was paid.
-        seed: of everything random.
-        steps: its length.
-        seconds: wall-clock time of the steps, start and validation not counted.
-        before: held-out questions, warm start.
-        after: the same after training.
-        blank_before: the held-out questions on white paper, warm start.
-        blank_after: the same after training.
-        curve: mean reward of the sampled trajectories of each step.
+        estimator: the estimator.
+        arm: the rewards on which the run trained.
+        seed: the seed of everything random.
+        steps: the number of steps.
+        seconds: wall-clock time of the steps, without start and validation.
+        before: scores of the warm start on held-out questions.
+        after: scores on the same questions after training.
+        blank_before: scores of the warm start on held-out questions with blank pages.
+        blank_after: scores on the same questions after training.
+        curve: the mean reward of the sampled trajectories of each step.
     """
 
     estimator: Estimator
@@ -74,16 +74,16 @@ class RunResult:
 
     @property
     def gain(self) -> float:
-        """Mean held-out reward after minus before."""
+        """The mean held-out reward after training minus that before."""
         return self.after.mean - self.before.mean
 
     def to_json(self) -> str:
-        """JSON for `from_json`."""
+        """Return the result as JSON, which `read_results` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> RunResult:
-        """The inverse of `dataclasses.asdict`.
+        """Make a result from the dictionary that `dataclasses.asdict` returned.
 
         Raises:
             UserError: a field is missing or wrong.
@@ -107,12 +107,12 @@ _SCORES = ("before", "after", "blank_before", "blank_after")
 
 
 def is_complete(run_dir: Path, steps: int) -> bool:
-    """Return whether a run has been measured at its end."""
+    """Return whether a run has written its validation after the last step."""
     return _validation(run_dir, steps).is_file()
 
 
 def read_run(run_dir: Path, key: RunKey, *, steps: int) -> RunResult:
-    """Read the result off the files of a run.
+    """Read the result of a run from its files.
 
     Raises:
         UserError: trajectories or metrics of a step are missing.
@@ -140,10 +140,10 @@ def write_results(results: Sequence[RunResult], path: Path) -> Path:
 
 
 def read_results(path: Path) -> list[RunResult]:
-    """Read a file of `write_results`, or of a single `RunResult.to_json`.
+    """Read a file that `write_results` wrote, or one with a single `RunResult.to_json`.
 
     Raises:
-        UserError: not such a file.
+        UserError: the file does not hold results.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -163,7 +163,7 @@ def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
         by_part.setdefault(trajectory.sample["dataset"], []).append(trajectory)
     missing = [part for part in (Part.HELD_OUT, Part.BLANK) if part.dataset not in by_part]
     if missing:
-        raise UserError(f"the validation holds no question of {missing[0].dataset}")
+        raise UserError(f"the validation has no question of the dataset {missing[0].dataset}")
     return {part: _measure(by_part[part.dataset]) for part in (Part.HELD_OUT, Part.BLANK)}
 
 
@@ -191,7 +191,7 @@ def _metrics(run_dir: Path, step: int) -> dict[str, float]:
         numbers = json.loads(path.read_text(encoding="utf-8"))
         return {name: float(numbers[name]) for name in (STEP_REWARD, STEP_SECONDS)}
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: no reward or time of the step: {error}") from error
+        raise UserError(f"{path}: cannot read the step's reward and time: {error}") from error
 
 
 def _scores(data: dict[str, Any]) -> Scores:

@@ -1,7 +1,7 @@
-"""Estimators that give every trajectory the reward of another one: training on them must not help.
+"""Estimators that give every trajectory the reward of another one, so that nothing can be learned.
 
-A run imports this module by `docagent.modules=[learning.shuffled]` and names an estimator
-`shuffled_<name>`. Everything else of the run stays as it is, the distribution of rewards included.
+A run imports this module by `docagent.modules=[learning.shuffled]` and sets its estimator to
+`shuffled_<name>`. Everything else stays the same, including the distribution of rewards.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PREFIX = "shuffled_"
 
 
 def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
-    """The batch with the totals of its trajectories permuted, each on its trajectory's last sampled
-    token.
+    """Return the batch with the total rewards of its trajectories permuted.
 
-    The permutation is a function of `seed` and of the batch, so that every step has another one.
+    Each trajectory has its new total on its last sampled token. The permutation depends on `seed`
+    and on the batch, so that every step has a different one.
 
     Args:
         inputs: `b` rows of `t` positions.
-        seed: of the permutation.
+        seed: the seed of the permutation.
     """
     totals, trajectory = trajectory_totals(inputs)
     stamp = zlib.crc32(
@@ -47,25 +47,25 @@ def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
 
 
 def trajectory_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
-    """Total reward of each trajectory over the rows that count, and the number of each row's
-    trajectory.
+    """Sum up the rewards of each trajectory over its valid rows.
 
     Returns:
-        (s,) totals in ascending order of the trajectory ids, and (b,) numbers from 0.
+        the totals, (s,), in ascending order of the trajectory ids; and the index of each row's
+        trajectory in them, (b,).
     """
     ids, trajectory = torch.unique(inputs.trajectory, return_inverse=True)
-    paid = (inputs.token_rewards * inputs.mask).sum(1) * inputs.valid
-    return torch.zeros(len(ids)).index_add(0, trajectory, paid.float()), trajectory
+    row_totals = (inputs.token_rewards * inputs.mask).sum(1) * inputs.valid
+    return torch.zeros(len(ids)).index_add(0, trajectory, row_totals.float()), trajectory
 
 
 def last_tokens(inputs: AdvantageInputs, trajectory: Tensor) -> tuple[Tensor, Tensor]:
-    """Row and column of the last sampled token of each trajectory that sampled any.
+    """Find the last sampled token of each trajectory that has sampled tokens.
 
-    A trajectory's rows follow each other in the order of `inputs.row`; copies of a row are passed
-    over.
+    The rows of a trajectory follow each other in the order of `inputs.row`; copies of a row are
+    ignored.
 
     Returns:
-        two (s',) tensors.
+        the row and the column of each such token, two tensors of shape (s',).
     """
     length = inputs.mask.shape[1]
     alive = inputs.mask.any(1) & inputs.valid
@@ -77,7 +77,7 @@ def last_tokens(inputs: AdvantageInputs, trajectory: Tensor) -> tuple[Tensor, Te
 
 
 def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need, ...] = ()) -> None:
-    # with the options of the estimator, which a recipe may set
+    # `wraps` keeps the signature, so that a recipe may set the estimator's options
     @functools.wraps(estimator)
     def estimate(inputs: AdvantageInputs, **options: Any) -> Advantages:
         return estimator(shuffled(inputs), **options)

@@ -1,4 +1,4 @@
-"""Means and confidence intervals of what training changed."""
+"""Compute means and confidence intervals of what training changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Interval:
 
     @property
     def above_zero(self) -> bool:
-        """The whole interval is above 0."""
+        """Whether the whole interval is above 0."""
         return self.low > 0
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Interval:
 
 
 def over_seeds(values: Sequence[float]) -> Interval:
-    """Student's interval for the mean of one number a seed.
+    """Return Student's interval for the mean of a number that each seed has.
 
     Raises:
         UserError: there is no value.
@@ -50,20 +50,20 @@ def over_seeds(values: Sequence[float]) -> Interval:
 def paired_gain(
     before: Sequence[float], after: Sequence[float], *, draws: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Bootstrap interval for the mean gain over questions that were asked before and after.
+    """Return a bootstrap interval for the mean gain over questions asked before and after training.
 
     Args:
-        before: reward of each question.
-        after: of the same questions in the same order.
-        draws: resamples of the questions.
-        seed: of the resamples.
+        before: the reward for each question before training.
+        after: the rewards after training, in the same order.
+        draws: the number of resamples of the questions.
+        seed: the seed of the resamples.
 
     Raises:
         UserError: the two differ in length, or are empty.
     """
     if len(before) != len(after) or not len(before):
         raise UserError(
-            f"{len(before)} rewards before and {len(after)} after: give one pair a question"
+            f"{len(before)} rewards before and {len(after)} after: give one pair for each question"
         )
     gains = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Results in numbers: what was gained by estimator and arm, and whether it is more than chance."""
+"""Summarise results: the gain of each estimator and arm, and whether it is more than chance."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from learning.statistics import Interval, over_seeds, paired_gain
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All seeds of one estimator and arm.
+    """The results of one estimator and arm over all seeds.
 
     Args:
         estimator: the estimator.
-        arm: what runs were paid.
+        arm: the rewards on which the runs trained.
         seeds: the seeds.
         before: held-out reward of the warm starts, over the seeds.
-        after: after training.
-        gain: after minus before, over the seeds.
-        gains: gain of each seed, over its questions.
+        after: held-out reward after training, over the seeds.
+        gain: held-out reward after minus before, over the seeds.
+        gains: the gain of each seed, over its questions.
         accuracy: share of right answers after training, over the seeds.
-        blank: share of right answers on white paper after training, over the seeds.
+        blank: share of right answers on blank pages after training, over the seeds.
     """
 
     estimator: Estimator
@@ -38,15 +38,13 @@ class Summary:
 
     @property
     def learns(self) -> bool:
-        """The gain is above 0 for every seed over its questions, and over the seeds if there are
-        several.
-        """
+        """Whether the gain is above 0 for every seed, and over the seeds if there are several."""
         several = len(self.seeds) > 1
         return all(gain.above_zero for gain in self.gains) and (self.gain.above_zero or not several)
 
 
 def summarise(results: Iterable[RunResult]) -> list[Summary]:
-    """One summary for each estimator and arm, in the order of their definitions."""
+    """Return one summary for each estimator and arm, in the order of their definitions."""
     groups: dict[tuple[Estimator, Arm], list[RunResult]] = {}
     for result in sorted(results, key=lambda r: r.seed):
         groups.setdefault((result.estimator, result.arm), []).append(result)

@@ -1,4 +1,4 @@
-"""The task: find the page about a word among the pages of a document, and read the number on it."""
+"""Make the task: find the page of a word among a document's pages, and read the number on it."""
 
 from __future__ import annotations
 
@@ -27,35 +27,37 @@ from learning.pages import NumberPage, number_pages_pdf
 WORDS = ("revenue", "income", "profit", "cost", "energy", "water", "traffic", "market",
          "school", "hospital", "network", "survey", "model", "region", "student",
          "team")  # fmt: skip
-"""Words of pages."""
+"""The words of pages; the pages of a document have different ones."""
 
 SYSTEM = "vrag_rl"
 NUMBER_PAGES = Path(__file__).parent / "recipe" / "number_pages.yaml"
-"""File of what `+recipe=number_pages` adds to a recipe of the system."""
+"""The file of `+recipe=number_pages`, with what the task adds to a recipe of the system."""
 
 _DRAWS = "plates"
-"""Begins every seed; with another word the pages behind docs/learning.md and docs/anchoring.md are
-others.
+"""The beginning of every seed. With another word, the pages would not be those of the results in
+docs/learning.md and docs/anchoring.md.
 """
 
 
 class Part(StrEnum):
-    """Disjoint sets of documents."""
+    """A set of documents; no two parts share a document."""
 
     SFT = "sft"
-    """Played by the oracle."""
+    """The documents of the oracle's trajectories, for supervised training."""
     TRAIN = "train"
-    """Played by the policy in training."""
+    """The documents of reinforcement learning."""
     DEV = "dev"
-    """Tells when the warm start has to stop."""
+    """The documents that decide which checkpoint becomes the warm start."""
     HELD_OUT = "held_out"
-    """Measured before and after; some of its numbers are on no page of another part."""
+    """The documents of the test before and after training. Some of their numbers are on no page of
+    another part.
+    """
     BLANK = "blank"
-    """The held-out documents on white paper."""
+    """The held-out documents with blank pages."""
 
     @property
     def dataset(self) -> str:
-        """`Sample.dataset` of its questions; verl reports validations by it."""
+        """The `Sample.dataset` of the part's questions, by which verl reports validations."""
         return f"numbers_{self.value}"
 
 
@@ -64,12 +66,15 @@ class TaskSettings:
     """Sizes of the task.
 
     Args:
-        digits: digits of a number, 1 to 3.
-        pages: pages of a document.
-        sft: documents of `Part.SFT`; the other sizes likewise.
-        shift: largest offset of a number from the centre, in points.
-        unseen: share of all numbers that only `Part.HELD_OUT` shows.
-        seed: of everything random.
+        digits: the number of digits of a number, 1 to 3.
+        pages: the number of pages of a document.
+        sft: the number of documents of `Part.SFT`.
+        train: the number of documents of `Part.TRAIN`.
+        dev: the number of documents of `Part.DEV`.
+        held_out: the number of documents of `Part.HELD_OUT`, and of `Part.BLANK`.
+        shift: the largest offset of a number from the centre, in points.
+        unseen: the share of all numbers that only `Part.HELD_OUT` shows.
+        seed: the seed of everything random.
     """
 
     digits: int = 2
@@ -91,13 +96,13 @@ class TaskSettings:
             )
 
     def documents(self, part: Part) -> int:
-        """Documents of a part."""
+        """Return the number of documents of a part."""
         return self.held_out if part is Part.BLANK else int(getattr(self, part.value))
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPaths(DemoPaths):
-    """Places of the parts of a workspace; `data` takes a `Part`."""
+    """The paths of a workspace with the task; `data` takes a `Part`."""
 
     @property
     def prompt(self) -> Path:
@@ -107,14 +112,14 @@ class TaskPaths(DemoPaths):
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A document before it is drawn."""
+    """The contents of a document, from which it is drawn."""
 
     doc_id: str
     part: Part
     pages: tuple[NumberPage, ...]
 
     def samples(self) -> Iterator[Sample]:
-        """One question a page."""
+        """Yield one question for each page."""
         split = Split.TRAIN if self.part in (Part.SFT, Part.TRAIN) else Split.VAL
         for number, page in enumerate(self.pages, start=1):
             yield Sample(
@@ -137,7 +142,7 @@ class Sheet:
 
 
 def sheets(settings: TaskSettings) -> list[Sheet]:
-    """All documents of the task, the same for the same settings."""
+    """Return all documents of the task, the same for the same settings."""
     rng = random.Random(f"{_DRAWS}/{settings.seed}")
     everything, seen = _numbers(settings, rng)
     made = []
@@ -160,11 +165,10 @@ def sheets(settings: TaskSettings) -> list[Sheet]:
 
 
 def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False) -> TaskPaths:
-    """Draw, ingest and index all documents, and write the questions; what is there already is left
-    alone.
+    """Draw, ingest and index all documents, and write the questions; an existing task is reused.
 
     Raises:
-        UserError: the workspace holds the task of other settings.
+        UserError: the workspace holds a task with other settings.
     """
     paths = TaskPaths(workspace)
     drawn = sheets(settings)
@@ -197,9 +201,7 @@ def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False
 
 
 def task_section(paths: TaskPaths) -> dict[str, Any]:
-    """The section `docagent` of trajectories outside of a trainer: what the recipe sets, over a
-    workspace.
-    """
+    """Return the section `docagent` of the recipe over a workspace, for use outside a trainer."""
     recipe = OmegaConf.load(NUMBER_PAGES).docagent
     return {
         "system": SYSTEM,
@@ -224,7 +226,7 @@ def _shuffled(drawn: Sequence[Sheet], part: Part, seed: int) -> list[Sample]:
 
 
 def _numbers(settings: TaskSettings, rng: random.Random) -> tuple[list[str], list[str]]:
-    """All numbers, and those that every part shows."""
+    """Return all numbers, and those that every part may show."""
     low = 10 ** (settings.digits - 1) if settings.digits > 1 else 0
     numbers = [str(number) for number in range(low, 10**settings.digits)]
     rng.shuffle(numbers)

@@ -1,6 +1,4 @@
-"""The warm start: the oracle's trajectories, verl's supervised trainer, and the checkpoint to begin
-with.
-"""
+"""Make the warm start: fine-tune on the oracle's trajectories, and choose a checkpoint."""
 
 from __future__ import annotations
 
@@ -28,10 +26,10 @@ from learning.task import Part
 from trial import Setting, play_scripted, play_trial
 
 SAMPLE = "warm_start.json"
-"""File beside the weights that tells the choice of the checkpoint."""
+"""The file beside the weights that records how the checkpoint was chosen."""
 
 DEV_TRAJECTORIES = 2
-"""Sampled trajectories of each question of `Part.DEV`."""
+"""The number of trajectories that are sampled for each question of `Part.DEV`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +37,9 @@ class Checkpoint:
     """The accuracy of a checkpoint of the supervised trainer.
 
     Args:
-        step: of the trainer.
-        path: a model as transformers loads it.
-        accuracy: share of sampled trajectories about `Part.DEV` with the right answer.
+        step: the step of the trainer.
+        path: the folder with the model, which transformers can load.
+        accuracy: the share of sampled trajectories of `Part.DEV` with the right answer.
     """
 
     step: int
@@ -57,17 +55,17 @@ def make_warm_start(
     on_wait: Callable[[], None] = lambda: None,
     python: Path | None = None,
 ) -> Path:
-    """Make the model that reinforcement learning starts from; one that is there is left alone.
+    """Make the model that reinforcement learning starts from; an existing one is reused.
 
     Args:
-        paths: with the task already made.
-        settings: how long to train, and when to stop.
-        seed: of the initial weights.
-        on_wait: called again and again while training.
-        python: interpreter of the trainer; by default this one.
+        paths: the paths of the demonstration; the task must have been made.
+        settings: the length of training, and the ceiling of the accuracy.
+        seed: the seed of the initial weights.
+        on_wait: called repeatedly during training.
+        python: the interpreter of the trainer; by default this one.
 
     Returns:
-        A folder with a model, and `SAMPLE`.
+        the folder with the model and `SAMPLE`.
 
     Raises:
         InfrastructureError: the trainer failed, or no checkpoint is weak enough.
@@ -105,16 +103,16 @@ def make_warm_start(
 
 
 def play_setting(paths: LearnPaths) -> Setting:
-    """Return the recipe's way to play: oracle and trainer differ in nothing but the policy."""
+    """Return the recipe's settings, so that oracle and trainer differ in nothing but the policy."""
     return Setting.of(composed_recipe(RECIPE, base_overrides(paths, paths.root / "unused")))
 
 
 def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> list[SftRow]:
-    """The oracle's trajectories as training rows, in the order of the questions.
+    """Make the oracle's trajectories, and return them as training rows in the questions' order.
 
     Raises:
-        InfrastructureError: the oracle's answer is not right, so task and environment do not fit
-            each other.
+        InfrastructureError: the oracle's answer is not right, so that task and environment must
+            contradict each other.
     """
     resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor, setting.template
@@ -135,7 +133,7 @@ def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> 
             if trajectory.trajectory.reward < 1.0:
                 reward = trajectory.trajectory.reward
                 raise InfrastructureError(
-                    f"the oracle earns {reward} for {sample.question_id}, 1 is expected"
+                    f"the oracle's reward for {sample.question_id} is {reward}; expected 1"
                 )
             rows += sft_rows(trajectory.trajectory, trajectory.ledgers)
         return rows
@@ -144,24 +142,24 @@ def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> 
 
 
 def checkpoint_steps(folder: Path) -> list[int]:
-    """Steps of the checkpoints in a folder of verl's trainer, ascending."""
+    """Return the steps of the checkpoints in a folder of verl's trainer, ascending."""
     return sorted(int(path.name.rpartition("_")[2]) for path in folder.glob("global_step_*"))
 
 
 def choose(
     steps: Sequence[int], measure: Callable[[int], float], ceiling: float
 ) -> tuple[int, dict[int, float]]:
-    """The last checkpoint before the first one that reaches the ceiling, by bisection.
+    """Find the last checkpoint before the first one that reaches the ceiling, by bisection.
 
-    Accuracy rises with the steps but for noise, so a handful of measurements is enough.
+    Apart from noise, the accuracy rises with the steps, so a few measurements are enough.
 
     Args:
-        steps: ascending.
-        measure: accuracy at a step, in `[0, 1]`.
-        ceiling: accuracy that the warm start must not reach.
+        steps: the steps of the checkpoints, ascending.
+        measure: returns the accuracy of a step's checkpoint, in `[0, 1]`.
+        ceiling: the accuracy that the warm start must not reach.
 
     Returns:
-        The step, and what was measured by step.
+        the step that was chosen, and the measured accuracies by step.
 
     Raises:
         InfrastructureError: there is no checkpoint, or the first one reaches the ceiling.
@@ -178,13 +176,13 @@ def choose(
             high = middle
     if low == 0:
         raise InfrastructureError(
-            f"no checkpoint is right less than {100 * ceiling:g} % of the time: {measured}"
+            f"no checkpoint is right less often than {100 * ceiling:g} % of the time: {measured}"
         )
     return steps[low - 1], dict(sorted(measured.items()))
 
 
 def accuracy(setting: Setting, model: Path, samples: Sequence[Sample], seed: int) -> float:
-    """Share of sampled trajectories with the right answer."""
+    """Sample trajectories with a model, and return the share with the right answer."""
     import torch
     from transformers import Qwen2_5_VLForConditionalGeneration
 

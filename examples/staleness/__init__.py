@@ -1,3 +1,1 @@
-"""Asynchronous training with trajectories of very different lengths: how old what is trained on
-is.
-"""
+"""A study of asynchronous training: how stale are trajectories if their durations differ much?"""

@@ -1,4 +1,4 @@
-"""A comparison of trainer modes whose trajectories differ greatly in duration, on the CPU profile.
+"""Compare trainer modes on trajectories whose durations differ greatly, under the CPU profile.
 
 PYTHONPATH=examples python -m staleness --workspace $W --out staleness
 """
@@ -40,9 +40,11 @@ SETTINGS = {
 
 @app.command()
 def staleness_command(
-    workspace: Annotated[Path, typer.Option(help="Workspace of a demo (docagent-rl demo).")],
-    out: Annotated[Path, typer.Option(help="Folder for the runs.")] = Path("staleness"),
-    steps: Annotated[int, typer.Option(help="Steps of each run.")] = 8,
+    workspace: Annotated[Path, typer.Option(help="Workspace that `docagent-rl demo` made.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the runs; finished ones are reused.")
+    ] = Path("staleness"),
+    steps: Annotated[int, typer.Option(help="Number of steps of each run.")] = 8,
     pause_s: Annotated[
         float, typer.Option(help="Seconds by which a third of the searches are delayed.")
     ] = 15.0,
@@ -60,7 +62,7 @@ def staleness_command(
 def train(
     folder: Path, workspace: Path, steps: int, pause_s: float, overrides: tuple[str, ...]
 ) -> None:
-    """Run the trainer on the demo, without checkpoints and with a validation at the end."""
+    """Run the trainer on the demo, without checkpoints, with a validation every four steps."""
     command = [
         *(
             sys.executable,

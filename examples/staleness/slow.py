@@ -1,6 +1,4 @@
-"""A retriever some of whose searches take long: a trajectory that meets one is far behind the
-others.
-"""
+"""A retriever some of whose searches are slow, so that some trajectories take much longer."""
 
 import hashlib
 import time
@@ -10,15 +8,16 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 
 
 class SlowRetriever:
-    """BM25, with a pause before every `one_in`-th query, by its text.
+    """BM25 with a pause before one in `one_in` queries, which a hash of the query's text chooses.
 
-    The store is given by the run, `index` is `docagent.retriever.index`.
+    The run passes the store and its `docagent.retriever.index`; the other arguments are
+    `docagent.retriever.options`.
     """
 
     def __init__(self, store, index, *, pause_s=15.0, one_in=3):
         if pause_s < 0 or one_in < 1:
             raise UserError(
-                f"pause_s={pause_s}, one_in={one_in}: expected at least 0, and at least 1"
+                f"pause_s={pause_s}, one_in={one_in}: expected pause_s >= 0 and one_in >= 1"
             )
         self._bm25 = BM25Retriever.build(store)
         self._pause_s = pause_s
@@ -30,6 +29,6 @@ class SlowRetriever:
         return self._bm25.search(queries, doc_id=doc_id, top_k=top_k, exclude=exclude)
 
     def is_slow(self, query):
-        """Return whether a query is paused for."""
+        """Return whether the search pauses before a query."""
         digest = hashlib.sha256(query.encode()).digest()
         return int.from_bytes(digest[:4], "big") % self._one_in == 0

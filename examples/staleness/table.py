@@ -1,4 +1,4 @@
-"""The numbers of runs as a table."""
+"""Read the metrics of runs and show them as a table."""
 
 import json
 from dataclasses import dataclass
@@ -10,27 +10,34 @@ OFF_POLICY = "training/off_policy"
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers of a run, over all of its steps but the first, which waits for everything to
-    start.
+    """Metrics of a run.
+
+    They cover all steps but the first, which waits for everything to start; `steps` alone counts
+    that one, too.
     """
 
     steps: int
+    """Number of steps."""
     step_s: float
-    """Seconds a step, without validation."""
+    """Mean seconds of a step, without validation."""
     played: int
-    """Trajectories that were trained on."""
+    """Number of trajectories that were trained on."""
     dropped: float
-    """Groups that were played and thrown away."""
+    """Number of groups that were sampled and not trained on."""
     lag: float
-    """Updates from the last weights that a trajectory was sampled by to those that it trains; the
-    mean.
+    """Mean number of updates between the last weights that sampled a trajectory and the weights
+    that it trains.
     """
     lag_most: float
+    """Largest number of updates between the first weights that sampled a trajectory and the weights
+    that it trains.
+    """
     span: float
-    """Versions of the weights that a trajectory was sampled by, the mean."""
+    """Mean number of versions of the weights that sampled a trajectory."""
     span_most: float
+    """Largest number of versions of the weights that sampled a trajectory."""
     apart: float
-    """Nats a token between server and trainer, the mean of the steps."""
+    """Mean KL between server and trainer over the steps, in nats per token."""
 
 
 def read_run(folder: Path) -> Measured:
@@ -59,7 +66,7 @@ def read_run(folder: Path) -> Measured:
 
 
 def table(runs: dict[str, Measured]) -> str:
-    """Return a table of Markdown, a row a run."""
+    """Return a Markdown table with one row for each run."""
     head = (
         "setting",
         "seconds a step",
