@@ -1,8 +1,8 @@
-"""A learning proof for each system: warm start, reinforcement learning, controls and ablations, in
-one table.
+"""A proof for each system that training teaches it something, with controls and ablations.
 
 PYTHONPATH=examples python -m proof run --system alden --out /data/proof
 
-does the next units of a system and keeps what is done; `python -m proof table` makes the table of
-the results that are committed. docs/proof.md says what was found.
+The command measures the units of a system that have no result yet; a unit is a run with one arm and
+one seed. `python -m proof table` makes the table of the committed results. docs/proof.md has the
+results.
 """

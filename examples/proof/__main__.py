@@ -1,4 +1,4 @@
-"""A learning proof for each system.
+"""Prove for each system that training teaches it something.
 
 PYTHONPATH=examples python -m proof run --system alden --out /data/proof
 """
@@ -33,37 +33,39 @@ def proof_command() -> None:
 
 @app.command("run")
 def run_command(
-    system: Annotated[list[str], typer.Option(help="System to prove; may be repeated.")],
+    system: Annotated[list[str], typer.Option(help="A system; repeatable.")],
     out: Annotated[
         Path, typer.Option(help="Folder for all output; finished stages in it are reused.")
     ],
     arm: Annotated[
         list[str] | None,
-        typer.Option(help="reward, shuffled or an ablation; may be repeated. Default: all."),
+        typer.Option(help="reward, shuffled or an ablation; repeatable. Default: all."),
     ] = None,
     seeds: Annotated[
-        list[int] | None, typer.Option(help="May be repeated. Default: 0, 1 and 2.")
+        list[int] | None, typer.Option(help="A seed; repeatable. Default: 0, 1 and 2.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of units, the most informative first.")
+        int | None,
+        typer.Option(
+            min=1, help="Maximum number of units; the most informative are measured first."
+        ),
     ] = None,
     again: Annotated[
         bool,
         typer.Option(
-            "--again", help="Measure units again that already have a result, and keep both."
+            "--again", help="Measure also units that already have a result, and keep both results."
         ),
     ] = False,
     results: Results = RESULTS,
 ) -> None:
-    """Measure units without a result for the current settings, one after the other, the most
-    informative first.
+    """Measure the units that have no result for the current settings, the most informative first.
 
-    Makes documents, fine-tunes a tiny model on a script's trajectories until some of its answers
-    are right, trains it further with verl and the system's recipe, and writes one JSON file for
-    each unit. To continue an interrupted unit, run the same command again.
+    A unit is a run with one arm and one seed. The command makes documents, fine-tunes a tiny model
+    on a script's trajectories until some of its answers are right, trains it further with verl and
+    the system's recipe, and writes one JSON file for each unit. To continue an interrupted unit,
+    run the same command again.
 
-    Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out
-    /data/proof
+    Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --out proof
     """
     from proof.study import run_unit
     from proof.table import gain_of
@@ -72,10 +74,9 @@ def run_command(
     wanted = in_order(system, arm, seeds or SEEDS)
     units = [unit for unit in wanted if again or not is_measured(unit, results)][:limit]
     console = Console()
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # SIGTERM ends a trainer as Ctrl-C does
-    # every unit starts a dozen processes with the same imports
+    # SIGTERM ends a trainer as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # every unit starts a dozen processes with the same imports, which a warm Python has done before
     with WarmPython() if units else nullcontext() as warm:
         for unit in units:
             console.print(f"{unit.system} {unit.name} ...")
@@ -92,13 +93,13 @@ def run_command(
 def table_command(
     results: Results = RESULTS,
     page: Annotated[
-        Path, typer.Option(help="Page with the marks between which the table is written.")
+        Path, typer.Option(help="Page with two marks, between which the table is written.")
     ] = _PAGE,
     picture: Annotated[
         Path | None, typer.Option(help="SVG file. Default: next to the page.")
     ] = None,
 ) -> None:
-    """Write the table and the picture of the existing results, and name the missing units.
+    """Write the table and the picture of the existing results; the table lists missing units.
 
     Example: PYTHONPATH=examples python -m proof table
     """
@@ -112,7 +113,8 @@ def table_command(
 @app.command("list")
 def list_command(
     system: Annotated[
-        list[str] | None, typer.Option(help="May be repeated. Default: all systems with a task.")
+        list[str] | None,
+        typer.Option(help="A system; repeatable. Default: all systems with a task."),
     ] = None,
     results: Results = RESULTS,
 ) -> None:
@@ -124,10 +126,10 @@ def list_command(
 
     for unit in missing(read_results(results)):
         if not system or unit.system in system:
-            typer.echo(_told(unit))
+            typer.echo(_label(unit))
 
 
-def _told(unit: Unit) -> str:
+def _label(unit: Unit) -> str:
     return f"{unit.system} {unit.arm} {unit.seed}"
 
 

@@ -1,4 +1,4 @@
-"""Floors and ceiling of a task: its worth without its pages, and with all of the answers."""
+"""Measure the floors and the ceiling of a task: scores without its pages, and with the answers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ ORACLE = "oracle"
 
 
 def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
-    """Scores of the held-out questions by who answers them.
+    """Score simple agents on the held-out questions.
 
     Args:
-        unit: whose warm start answers the question alone.
-        paths: with workspace and warm start made.
+        unit: the unit whose warm start answers without pages.
+        paths: the paths of the system; workspace and warm start must have been made.
 
     Returns:
-        `question_only`: the warm start is shown no page, by the baseline of the evaluation harness;
-        `commonest`: the most frequent answer of the training documents; `random`: legal actions by
-        chance; `oracle`: the script of the task, in the real environment.
+        the scores of each agent by its name. `question_only` is the warm start, which sees no page
+        (the baseline of the evaluation harness). `commonest` gives the most frequent answer of the
+        training documents. `random` takes random legal actions. `oracle` is the script of the task,
+        in the real environment.
     """
     task = unit.task
     samples = read_parquet(paths.task.data(Part.HELD_OUT))
@@ -77,6 +78,6 @@ def _commonest(paths: ProofPaths, wanted: list[str]) -> float:
 
 
 def _summary(scores: Scores) -> dict[str, float]:
-    """Means alone: who plays them is no model of the study."""
+    """Return the means of scores."""
     rewards = asdict(scores)["reward"]
     return {"accuracy": scores.accuracy, "reward": round(sum(rewards) / len(rewards), 4)}

@@ -1,4 +1,4 @@
-"""Command lines of the trainers."""
+"""Compose the command lines of the trainers."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from proof.tasks.base import ProofTask
 from proof.unit import SHUFFLED, ProofPaths, Unit
 
 SHUFFLED_MODULE = "learning.shuffled"
-"""Registers `shuffled_<estimator>`."""
+"""The module that registers `shuffled_<estimator>`."""
 DEFAULT_SFT = "sft_vrag_rl_qwen2_5_vl_7b"
-"""The base of supervised training for systems whose papers have none."""
+"""The recipe of supervised training for systems whose papers have no supervised stage."""
 _GROUP = "+ablations="
 
 
 def quoted(key: str, path: Path) -> str:
-    """An override with a path: Hydra's grammar takes few characters without quotes."""
+    """Return an override with a quoted path: unquoted, Hydra's grammar allows few characters."""
     return f"{key}={QuotedString(str(path), Quote.single).with_quotes()}"
 
 
 def base_overrides(
     task: ProofTask, paths: ProofPaths, run_dir: Path, ablation: str | None = None
 ) -> list[str]:
-    """Return what every composition needs; an ablation that is a group stands before the
-    profile.
+    """Return the overrides that every composition of the recipe needs.
+
+    An ablation that is a Hydra group comes before the profile.
     """
     own = list(task.ablations[ablation].overrides) if ablation else []
     return [
@@ -41,12 +42,12 @@ def base_overrides(
 
 
 def rl_overrides(unit: Unit, paths: ProofPaths, estimator: str) -> list[str]:
-    """Overrides of `python -m verl.trainer.main_ppo --config-name <recipe>`.
+    """Return the overrides of `python -m verl.trainer.main_ppo --config-name <recipe>`.
 
     Args:
-        unit: what is run.
-        paths: where.
-        estimator: `algorithm.adv_estimator` of the recipe as composed; only the control is told it.
+        unit: the unit that is trained.
+        paths: the paths of the system.
+        estimator: `algorithm.adv_estimator` of the composed recipe; only the control needs it.
     """
     model = paths.warm_start(unit)
     overrides = [
@@ -68,17 +69,18 @@ def rl_overrides(unit: Unit, paths: ProofPaths, estimator: str) -> list[str]:
 def sft_command(
     task: ProofTask, rows: Path, model: Path, paths: ProofPaths, folder: Path, steps: int
 ) -> Sequence[str]:
-    """Arguments of `python -m verl.trainer.sft_trainer`.
+    """Return the arguments of `python -m verl.trainer.sft_trainer`.
 
-    A tiny model begins with random weights, so that its tower is trained too and its rate is high.
+    A tiny model begins with random weights, so its vision tower is trained, too, and the learning
+    rate is high.
 
     Args:
-        task: whose.
-        rows: of the script's trajectories.
-        model: the model to begin with.
-        paths: of the system.
-        folder: of the run; `checkpoints` below it. It goes on after the last one that is there.
-        steps: after which it ends.
+        task: the task of the system.
+        rows: the file with the script's trajectories as training rows.
+        model: the initial model.
+        paths: the paths of the system.
+        folder: the run's folder; training continues from the last checkpoint in `checkpoints`.
+        steps: the step after which training ends.
     """
     return [
         "--config-name",

@@ -1,6 +1,4 @@
-"""The picture of the results, a row a system: reward while training, held-out answers before and
-after.
-"""
+"""Draw the results in one row for each system: reward during training, and held-out answers."""
 
 from __future__ import annotations
 

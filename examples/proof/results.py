@@ -1,4 +1,4 @@
-"""The result of a unit: one JSON file, from which alone tables and pictures are made."""
+"""Read and write the result of a unit, a JSON file with all that tables and pictures need."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from proof.unit import Unit
 from proof.workspace import settings_digest
 
 RESULTS = Path(__file__).parent / "results"
-"""Results that are committed, a folder a system."""
+"""The folder of the committed results, with one folder for each system."""
 AGAIN = "again"
-"""Folder within that of a system: its units as a later commit measured them, beside the first
-results.
-"""
+"""The folder in that of a system with results of units that a later commit measured again."""
 FLOORS = "floors.json"
-"""Beside the units of a system: floors and ceiling of its task."""
+"""The file in the folder of a system with the floors and the ceiling of its task."""
 
 STEP_REWARD = "docagent/reward/total"
 STEP_SECONDS = "timing_s/step"
@@ -33,23 +31,23 @@ _SCORES = ("before", "after", "blank_before", "blank_after")
 
 @dataclass(frozen=True, slots=True)
 class UnitResult:
-    """One unit, measured.
+    """The result of a unit.
 
     Args:
-        system: name in the registry.
-        arm: what it was paid or lacked.
-        seed: of weights, data order and sampling.
-        steps: of reinforcement learning.
-        task: digest of the documents and questions.
-        settings: digest of the overlay and of the sizes of the task.
-        commit: of the code that measured it, the first ten characters.
-        warm_start: how its warm start was chosen.
-        seconds: wall-clock time of the trainer's steps, start and validation not counted.
-        before: held-out questions, warm start.
-        after: the same after training.
-        blank_before: the held-out questions on white paper, warm start.
-        blank_after: the same after training.
-        curve: mean reward of the sampled trajectories of each step.
+        system: the system's name in the registry.
+        arm: `reward`, `shuffled` or the name of an ablation.
+        seed: the seed of weights, data order and sampling.
+        steps: the number of steps of reinforcement learning.
+        task: a digest of the documents and questions.
+        settings: a digest of the recipe's overlay and of the sizes of the task.
+        commit: the commit of the code that measured the unit, its first ten characters.
+        warm_start: how the warm start was chosen.
+        seconds: wall-clock time of the trainer's steps, without start and validation.
+        before: scores of the warm start on held-out questions.
+        after: scores on the same questions after training.
+        blank_before: scores of the warm start on held-out questions with blank pages.
+        blank_after: scores on the same questions after training.
+        curve: the mean reward of the sampled trajectories of each step.
     """
 
     system: str
@@ -69,17 +67,17 @@ class UnitResult:
 
     @property
     def gain(self) -> float:
-        """Share of right answers after minus before."""
+        """The share of right answers after training minus that before."""
         return self.after.accuracy - self.before.accuracy
 
     @property
     def current(self) -> bool:
-        """Return whether it was measured with the settings that its task has now."""
+        """Whether the unit was measured with the current settings of its task."""
         task = get_task(self.system)
         return self.settings == settings_digest(task) and task.sizes.chose(self.warm_start)
 
     def to_json(self) -> str:
-        """JSON for `read_result`: a field a line."""
+        """Return the result as JSON with one field in each line, which `read_result` reads."""
         lines = (
             f" {json.dumps(name)}: {json.dumps(value)}" for name, value in asdict(self).items()
         )
@@ -87,7 +85,7 @@ class UnitResult:
 
 
 def result_path(unit: Unit, folder: Path = RESULTS) -> Path:
-    """Return the place of a unit's result."""
+    """Return the path of a unit's result."""
     return folder / unit.system / f"{unit.name}.json"
 
 
@@ -95,7 +93,7 @@ def read_result(path: Path) -> UnitResult:
     """Read a result.
 
     Raises:
-        UserError: not the result of a unit.
+        UserError: the file does not hold the result of a unit.
     """
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -110,35 +108,35 @@ def read_result(path: Path) -> UnitResult:
 
 
 def is_measured(unit: Unit, folder: Path = RESULTS) -> bool:
-    """Return whether there is a result of a unit, with the settings of now."""
+    """Return whether a unit has a result for the current settings."""
     path = result_path(unit, folder)
     return path.is_file() and read_result(path).current
 
 
 def read_results(folder: Path = RESULTS) -> list[UnitResult]:
-    """All results of a folder, by system, arm and seed."""
+    """Read all results of a folder, sorted by system, arm and seed."""
     return [read_result(path) for path in sorted(folder.glob("*/*-[0-9]*.json"))]
 
 
 def read_again(folder: Path = RESULTS) -> list[UnitResult]:
-    """All results of units that were measured once more, by system, arm and seed."""
+    """Read the second results of units that were measured again, sorted by system, arm and seed."""
     return [read_result(path) for path in sorted(folder.glob(f"*/{AGAIN}/*-[0-9]*.json"))]
 
 
 def write_result(result: UnitResult, folder: Path = RESULTS) -> Path:
-    """Write a result into its place."""
+    """Write a result to its path."""
     unit = Unit(result.system, result.arm, result.seed)
     return atomic_write(result_path(unit, folder), result.to_json())
 
 
 def write_again(result: UnitResult, folder: Path = RESULTS) -> Path:
-    """Write the result of a unit that has one already beside it."""
+    """Write the second result of a unit, and leave the first one unchanged."""
     name = Unit(result.system, result.arm, result.seed).name
     return atomic_write(folder / result.system / AGAIN / f"{name}.json", result.to_json())
 
 
 def is_complete(run_dir: Path, steps: int) -> bool:
-    """Return whether a run was measured at its end."""
+    """Return whether a run has written its validation after the last step."""
     return _validation(run_dir, steps).is_file()
 
 
@@ -151,10 +149,10 @@ def read_run(
     commit: str,
     warm_start: Mapping[str, Any],
 ) -> UnitResult:
-    """The result of a unit off the files of its run.
+    """Read the result of a unit from the files of its run.
 
-    The trajectories of the trainer's own validations are scored: they are those of
-    `docagent-rl eval`, token by token, and cost no further start of vLLM.
+    It scores the trajectories of the trainer's own validations. They are the same, token by token,
+    as those of `docagent-rl eval`, which would have to start vLLM again.
 
     Raises:
         UserError: trajectories or metrics of a step are missing.
@@ -186,7 +184,7 @@ def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
         by_part.setdefault(trajectory.sample["dataset"], []).append(trajectory)
     wanted = (Part.HELD_OUT, Part.BLANK)
     if missing := [part for part in wanted if part.dataset not in by_part]:
-        raise UserError(f"the validation holds no question of {missing[0].dataset}")
+        raise UserError(f"the validation has no question of the dataset {missing[0].dataset}")
     return {part: Scores.of(by_part[part.dataset]) for part in wanted}
 
 
@@ -200,4 +198,4 @@ def _metrics(run_dir: Path, step: int) -> dict[str, float]:
         numbers = json.loads(path.read_text(encoding="utf-8"))
         return {name: float(numbers[name]) for name in (STEP_REWARD, STEP_SECONDS)}
     except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{path}: no reward or time of the step: {error}") from error
+        raise UserError(f"{path}: cannot read the step's reward and time: {error}") from error

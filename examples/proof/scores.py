@@ -1,4 +1,4 @@
-"""Right and wrong trajectories, by the reading and the exact match of the evaluation harness."""
+"""Score trajectories as right or wrong, with the exact match of the evaluation harness."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from docagent_rl.samples.sample import Sample
 
 
 def right(trajectory: Trajectory) -> float:
-    """1 where the last answer is a reference but for case, articles and punctuation, else 0.
+    """Return 1 if the last answer equals a reference, but for case, articles and punctuation.
 
-    A trajectory that was not played, or gave no answer, is wrong.
+    Otherwise, and for a trajectory that could not be made or has no answer, return 0.
     """
     played = read_trajectory(trajectory)
     said = squad_normalise(played.extracted or played.answer or "")
@@ -28,13 +28,13 @@ def right(trajectory: Trajectory) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Trajectories about one part, question by question in the order of their ids.
+    """The scores of trajectories on the questions of a part, in the order of their ids.
 
     Args:
-        documents: that the questions are about.
-        kinds: of the questions.
-        right: 1 where the answer was right.
-        reward: of the trajectories.
+        documents: the document of each question.
+        kinds: the kind of each question.
+        right: 1 for each question whose answer is right, else 0.
+        reward: the reward of each trajectory.
     """
 
     documents: tuple[str, ...]
@@ -46,26 +46,27 @@ class Scores:
         lengths = {len(self.documents), len(self.kinds), len(self.right), len(self.reward)}
         if len(lengths) != 1 or not self.documents:
             raise UserError(
-                f"scores need as many documents, kinds and numbers as questions, found {lengths}"
+                "scores need a document, a kind, a score and a reward for each question; found "
+                f"lists of {sorted(lengths)} entries"
             )
 
     @property
     def accuracy(self) -> float:
-        """Share of right answers."""
+        """The share of right answers."""
         return fmean(self.right)
 
     def of_kind(self, kind: str) -> float:
-        """Share of right answers to questions of a kind."""
+        """Return the share of right answers to questions of a kind."""
         return fmean(
             value for value, each in zip(self.right, self.kinds, strict=True) if each == kind
         )
 
     @classmethod
     def of(cls, trajectories: Iterable[Trajectory]) -> Scores:
-        """Score trajectories, one a question.
+        """Score trajectories, one for each question.
 
         Raises:
-            UserError: a trajectory was masked, so that a service failed.
+            UserError: a trajectory was masked, which means that a service failed.
         """
         ordered = sorted(trajectories, key=lambda t: t.sample["question_id"])
         if masked := [t.sample["question_id"] for t in ordered if t.masked]:
@@ -79,7 +80,7 @@ class Scores:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Scores:
-        """The inverse of `dataclasses.asdict`."""
+        """Make scores from the dictionary that `dataclasses.asdict` returned."""
         return cls(
             tuple(map(str, data["documents"])),
             tuple(map(str, data["kinds"])),

@@ -1,4 +1,4 @@
-"""Intervals: over the documents of a seed, and over the seeds."""
+"""Compute confidence intervals over the documents of a seed, and over seeds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ __all__ = ["Interval", "clustered_gain", "over_seeds"]
 def clustered_gain(
     before: Sequence[float], after: Sequence[float], documents: Sequence[str], *, seed: int = 0
 ) -> Interval:
-    """Bootstrap interval for the mean gain, resampling documents: questions about one are not
-    independent.
+    """Return a bootstrap interval for the mean gain.
+
+    Documents are resampled, because questions about the same document are not independent.
 
     Args:
-        before: of each question.
-        after: of the same questions in the same order.
-        documents: that they are about.
-        seed: of the resamples.
+        before: the score of each question before training.
+        after: the scores after training, in the same order.
+        documents: the document of each question.
+        seed: the seed of the resamples.
 
     Raises:
         UserError: the three differ in length, or are empty.
@@ -31,8 +32,7 @@ def clustered_gain(
     if not len(before) == len(after) == len(documents) or not len(before):
         raise UserError(
             f"{len(before)} numbers before, {len(after)} after and {len(documents)} documents: "
-            "give one of "
-            "each a question"
+            "give one of each for every question"
         )
     gains = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
     names, place = np.unique(np.asarray(documents), return_inverse=True)

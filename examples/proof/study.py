@@ -1,4 +1,4 @@
-"""A unit from its documents to its result; every stage that is done is kept."""
+"""Measure a unit, from its documents to its result; finished stages are reused."""
 
 from __future__ import annotations
 
@@ -34,17 +34,16 @@ def run_unit(
     *,
     again: bool = False,
 ) -> UnitResult:
-    """Do what is left of a unit, and write its result.
+    """Run the unfinished stages of a unit, and write its result.
 
-    A trainer that was killed goes on from its last checkpoint.
+    A trainer that was killed continues from its last checkpoint.
 
     Args:
-        unit: of the study.
-        root: folder of all systems.
-        results: folder of the results.
-        python: interpreter of the trainers, e.g. one that has its imports done; by default this
-            one.
-        again: write it beside the result that there is.
+        unit: the unit.
+        root: the folder of all systems.
+        results: the folder of the results.
+        python: the interpreter of the trainers, e.g. a warm Python; by default this one.
+        again: keep the existing result, and write a second one beside it.
 
     Raises:
         InfrastructureError: a trainer failed.
@@ -79,10 +78,10 @@ def run_unit(
 
 
 def commit_of_code() -> str:
-    """Return the commit that this package is at, the first ten characters.
+    """Return the first ten characters of the commit of this code.
 
     Raises:
-        UserError: it is not in a checkout of git, or has changes that no commit holds.
+        UserError: the code is not in a git checkout, or has uncommitted changes.
     """
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
@@ -97,15 +96,15 @@ def commit_of_code() -> str:
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise UserError(
-            f"a result names the commit of its code, and git knows none here: {error}"
+            f"a result names the commit of its code, but git cannot tell it: {error}"
         ) from error
     if changed.stdout.strip():
-        raise UserError("a result names the commit of its code: commit the changes first")
+        raise UserError("a result names the commit of its code: commit your changes first")
     return head.stdout[:10]
 
 
 def _stamp(file: Path, settings: str) -> None:
-    """See that a run goes on with the settings that it began with."""
+    """Check that a run continues with the settings with which it began."""
     if file.is_file() and file.read_text(encoding="utf-8").strip() != settings:
         raise UserError(
             f"{file.parent} holds a run with other settings; move it away, or choose another --out"
@@ -114,6 +113,6 @@ def _stamp(file: Path, settings: str) -> None:
 
 
 def estimator_of(unit: Unit, paths: ProofPaths) -> str:
-    """The estimator of the recipe behind its overlay."""
+    """Return the estimator of the recipe with its overlay."""
     overrides = base_overrides(unit.task, paths, paths.folder / "unused", unit.ablation)
     return str(composed_recipe(unit.task.recipe, overrides).algorithm.adv_estimator)

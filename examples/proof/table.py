@@ -1,6 +1,4 @@
-"""The tables of the committed results: what each arm gained, arms side by side, floors, what is
-missing.
-"""
+"""Write the tables of the committed results: gains, comparisons of arms, floors, missing units."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _MORE = ("gain of each seed", "by kind of question, trained", "commit of each se
 
 
 def make_table(folder: Path = RESULTS) -> str:
-    """Markdown of all results in a folder."""
+    """Return the tables of all results in a folder as Markdown."""
     results = read_results(folder)
     return "\n\n".join(
         [
@@ -38,7 +36,7 @@ def make_table(folder: Path = RESULTS) -> str:
 
 
 def write_table(page: Path, folder: Path = RESULTS) -> Path:
-    """Put the table between its marks in a page.
+    """Write the tables between the marks of a page.
 
     Raises:
         UserError: the page has no marks.
@@ -47,12 +45,17 @@ def write_table(page: Path, folder: Path = RESULTS) -> Path:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
-        raise UserError(f"{page}: there is no place for the table, {BEGIN!r} to {END!r}")
+        raise UserError(
+            f"{page}: the marks between which the table is written are missing: {BEGIN!r}, {END!r}"
+        )
     return atomic_write(page, f"{before}{BEGIN}\n\n{make_table(folder)}\n\n{END}{after}")
 
 
 def groups(results: Iterable[UnitResult]) -> list[list[UnitResult]]:
-    """Results of the same system, arm and settings, by seed; arms in the order of the study."""
+    """Group the results of the same system, arm and settings, each group sorted by seed.
+
+    Arms are in the order of the study.
+    """
     found: dict[tuple[str, str, str, bool], list[UnitResult]] = {}
     for result in sorted(results, key=lambda r: r.seed):
         key = (result.system, result.arm, result.settings, not result.current)
@@ -68,14 +71,12 @@ def groups(results: Iterable[UnitResult]) -> list[list[UnitResult]]:
 
 
 def gain_of(result: UnitResult) -> Interval:
-    """Share of right answers after minus before, with an interval over documents."""
+    """Return the gain in the share of right answers, with an interval over documents."""
     return clustered_gain(result.before.right, result.after.right, result.before.documents)
 
 
 def missing(results: Iterable[UnitResult], seeds: Sequence[int] = SEEDS) -> list[Unit]:
-    """Return the units of the existing tasks that have no result for the current settings, the
-    most informative first.
-    """
+    """Return the units that have no result for the current settings, the most informative first."""
     done = {(result.system, result.arm, result.seed) for result in results if result.current}
     units = in_order(_written(), seeds=seeds)
     return [unit for unit in units if (unit.system, unit.arm, unit.seed) not in done]
@@ -91,7 +92,7 @@ def _row(runs: Sequence[UnitResult]) -> list[str]:
     by_kind = (
         f"{kind} {over_seeds([run.after.of_kind(kind) for run in runs]).mean:.3f}" for kind in kinds
     )
-    # such a result says what it says, and is measured again
+    # a result with other settings stays in the table until the unit is measured again
     mark = "" if runs[0].current else " (other settings)"
     return [
         f"`{runs[0].system}`",
@@ -100,7 +101,7 @@ def _row(runs: Sequence[UnitResult]) -> list[str]:
         ", ".join(str(run.seed) for run in runs),
         f"{over_seeds([run.before.accuracy for run in runs]).mean:.3f}",
         f"{over_seeds([run.after.accuracy for run in runs]).mean:.3f}",
-        # a single seed has its interval over documents
+        # with a single seed, the interval is over documents
         str(over_seeds([run.gain for run in runs]) if len(runs) > 1 else gains[0]),
         f"{over_seeds([run.blank_after.accuracy for run in runs]).mean:.3f}",
         ", ".join(map(str, gains)),
@@ -110,7 +111,7 @@ def _row(runs: Sequence[UnitResult]) -> list[str]:
 
 
 def _again(results: Sequence[UnitResult], later: Sequence[UnitResult]) -> str:
-    """Units that a later commit has measured too, with the gains of both."""
+    """Return the table of units that a later commit measured again, with the gains of both."""
     first = {(run.system, run.arm, run.seed): run for run in results}
     rows = []
     for run in later:
@@ -123,8 +124,9 @@ def _again(results: Sequence[UnitResult], later: Sequence[UnitResult]) -> str:
 
 
 def _beside(results: Sequence[UnitResult]) -> str:
-    """Trained, the recipe less another arm, seed by seed: both have been asked the same
-    questions.
+    """Return the table of differences between the recipe and each other arm after training.
+
+    Differences are taken seed by seed, since both arms answered the same questions.
     """
     recipe = {(run.system, run.seed): run for run in results if run.arm == REWARD and run.current}
     rows = []
@@ -137,11 +139,11 @@ def _beside(results: Sequence[UnitResult]) -> str:
             for own, run in pairs
         ]
         mean = over_seeds([interval.mean for interval in each]) if len(each) > 1 else each[0]
-        begun = ["yes" if own.before.right == run.before.right else "no" for own, run in pairs]
+        same = ["yes" if own.before.right == run.before.right else "no" for own, run in pairs]
         seeds = ", ".join(str(run.seed) for _, run in pairs)
-        told = ", ".join(map(str, each))
+        intervals = ", ".join(map(str, each))
         rows.append(
-            [f"`{group[0].system}`", group[0].arm, seeds, str(mean), told, ", ".join(begun)]
+            [f"`{group[0].system}`", group[0].arm, seeds, str(mean), intervals, ", ".join(same)]
         )
     return _grid(
         ("system", "arm", "seeds", "recipe less arm", "of each seed", "same answers before"), rows
@@ -171,7 +173,7 @@ def _missing(results: Sequence[UnitResult]) -> str:
 
 
 def _written() -> list[str]:
-    """Systems whose task is there."""
+    """Return the systems that have a task."""
     found = []
     for system in SYSTEMS:
         try:

@@ -1,4 +1,4 @@
-"""A unit of the study: a system, what it is paid or lacks, a seed; and where its parts are."""
+"""A unit of the study: a system, an arm and a seed; and the paths of its files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One run of reinforcement learning and what belongs to it.
+    """A run of reinforcement learning with its warm start.
 
     Args:
-        system: name in the registry.
+        system: the system's name in the registry.
         arm: `REWARD`, `SHUFFLED` or an ablation of the task.
-        seed: of weights, data order and sampling; documents are the same for all seeds.
+        seed: the seed of weights, data order and sampling; documents are the same for all seeds.
     """
 
     system: str
@@ -33,73 +33,78 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """Return its name in file names."""
+        """The unit's name in file names."""
         return f"{self.arm}-{self.seed}"
 
     @property
     def task(self) -> ProofTask:
-        """Return the task that is played."""
+        """The task of the system."""
         return get_task(self.system)
 
     @property
     def ablation(self) -> str | None:
-        """The ablation, if it is one."""
+        """The name of the ablation; None if the arm is not one."""
         return None if self.arm in (REWARD, SHUFFLED) else self.arm
 
     @property
     def steps(self) -> int:
-        """Steps of reinforcement learning."""
+        """The number of steps of reinforcement learning."""
         own = self.task.ablations[self.ablation].steps if self.ablation else None
         return self.task.sizes.steps if own is None else own
 
     @property
     def own_warm_start(self) -> bool:
-        """Return whether no other arm begins where it does."""
+        """Whether the arm has a warm start of its own, which no other arm shares."""
         return self.ablation is not None and self.task.ablations[self.ablation].own_warm_start
 
 
 @dataclass(frozen=True, slots=True)
 class ProofPaths:
-    """Places of everything of a system; `root` is absolute."""
+    """The paths of all files of a system, below an absolute `root`."""
 
     root: Path
     system: str
 
     @property
     def folder(self) -> Path:
-        """Return the folder of the system."""
+        """The folder of the system."""
         return self.root / self.system
 
     @property
     def task(self) -> DemoPaths:
-        """Documents and questions, shared by all seeds; `data` takes a `Part`."""
+        """The paths of documents and questions, which all seeds share; `data` takes a `Part`."""
         return DemoPaths(self.folder / "task")
 
     def warm_start(self, unit: Unit) -> Path:
-        """The model that a unit begins with, and in `sft` beside it what it was made of."""
+        """Return the folder of the model that a unit begins with.
+
+        The folder `<name>-sft` beside it has the files from which the model was made.
+        """
         name = unit.arm if unit.own_warm_start else "shared"
         return self.folder / f"seed-{unit.seed}" / f"warm_start-{name}"
 
     def run(self, unit: Unit) -> Path:
-        """Folder of the trainer's run."""
+        """Return the folder of the trainer."""
         return self.folder / f"seed-{unit.seed}" / unit.arm
 
 
 def arms(task: ProofTask) -> list[str]:
-    """All arms of a task."""
+    """Return all arms of a task."""
     return [REWARD, SHUFFLED, *task.ablations]
 
 
 def in_order(
     systems: Sequence[str], chosen: Sequence[str] | None = None, seeds: Sequence[int] = SEEDS
 ) -> Iterator[Unit]:
-    """Units, the most informative first: the first seed of every arm, reward before controls, then
-    other seeds.
+    """Yield units, the most informative first.
+
+    The first seed of every arm comes first, then the other seeds; among the arms of a seed, reward
+    comes before the control, and the control before ablations.
 
     Args:
-        systems: of them.
-        chosen: arms; by default all.
-        seeds: in their order.
+        systems: the systems.
+        chosen: the arms; by default all.
+        seeds: the seeds, in their order.
 
     Raises:
         UserError: a system has no such arm.

@@ -1,6 +1,4 @@
-"""The warm start of a unit: the script's trajectories, supervised training, and the checkpoint to
-begin with.
-"""
+"""Make a unit's warm start: fine-tune on the script's trajectories, and choose a checkpoint."""
 
 from __future__ import annotations
 
@@ -31,25 +29,25 @@ from proof.unit import ProofPaths, Unit
 from trial import ScriptedTrajectory, Setting, play_scripted, play_trial
 
 SAMPLE = "warm_start.json"
-"""The record of how the checkpoint was chosen, kept beside its weights."""
+"""The file beside the weights that records how the checkpoint was chosen."""
 
 
 def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -> dict[str, Any]:
-    """Make the model that a unit begins with; one that is there is left alone.
+    """Make the model that a unit begins with; an existing one is reused.
 
     Args:
-        unit: of the study.
-        paths: with the workspace made.
-        python: interpreter of the trainer; by default this one.
+        unit: the unit.
+        paths: the paths of the system; the workspace must have been made.
+        python: the interpreter of the trainer; by default this one.
 
     Returns:
-        How it was chosen: `step`, `ceiling`, `dev_accuracy` by step, `sft_steps` and `sft_every` of
-        the task, `rows`, `seconds`.
+        how the model was chosen: `step`, `ceiling`, `dev_accuracy` by step, `sft_steps` and
+        `sft_every` of the task, `rows`, `seconds`.
 
     Raises:
-        InfrastructureError: the script is not right, the trainer failed, or no checkpoint is weak
-            enough.
-        UserError: one is there that was chosen among other checkpoints.
+        InfrastructureError: an answer of the script is not right, the trainer failed, or every
+            checkpoint reaches the ceiling.
+        UserError: there is a model that was chosen with other sizes.
     """
     target = paths.warm_start(unit)
     task = unit.task
@@ -96,7 +94,11 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
 
 
 def _train(sizes: Sizes, train: Callable[[int], None], measure: Callable[[int], float]) -> int:
-    """Half of the steps, and the other half if that was not enough; returns the last step."""
+    """Train for half of the steps, and for the other half if the ceiling was not reached.
+
+    Returns:
+        the last step.
+    """
     half = sizes.sft_steps // 2
     train(half)
     if measure(half) >= sizes.ceiling:
@@ -119,7 +121,7 @@ def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
 
 
 def setting_of(task: ProofTask, paths: ProofPaths, ablation: str | None = None) -> Setting:
-    """Return the recipe's way to play: script and trainer differ in nothing but the policy."""
+    """Return the recipe's settings, so that script and trainer differ in nothing but the policy."""
     unused = paths.folder / "unused"
     return Setting.of(composed_recipe(task.recipe, base_overrides(task, paths, unused, ablation)))
 
@@ -131,10 +133,11 @@ def script_trajectories(
     samples: Sequence[Sample],
     ablation: str | None = None,
 ) -> list[ScriptedTrajectory]:
-    """The script's trajectories, in the order of the questions.
+    """Make the script's trajectories, in the order of the questions.
 
     Raises:
-        InfrastructureError: an answer is not right, so task and environment do not fit each other.
+        InfrastructureError: an answer is not right, so that task and environment must contradict
+            each other.
     """
     resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor, setting.template
@@ -152,11 +155,11 @@ def script_trajectories(
                 encoder=resources.encoder,
                 limits=setting.limits,
             )
-            # an ablation may lack what it takes
+            # an ablation may lack what a right answer needs
             if ablation is None and not right(trajectory.trajectory):
                 said = [turn.text for turn in trajectory.trajectory.turns]
                 raise InfrastructureError(
-                    f"the script is not right about {sample.question_id}: {said}"
+                    f"the script's answer to {sample.question_id} is not right; its turns: {said}"
                 )
             played.append(trajectory)
         return played
@@ -167,7 +170,7 @@ def script_trajectories(
 def accuracy(
     task: ProofTask, setting: Setting, model: Path, samples: Sequence[Sample], seed: int
 ) -> float:
-    """Share of sampled trajectories with the right answer."""
+    """Sample trajectories with a model, and return the share with the right answer."""
     played = sampled(setting, model, samples, trajectories=task.sizes.dev_trajectories, seed=seed)
     return sum(map(right, played)) / len(played)
 
@@ -175,7 +178,7 @@ def accuracy(
 def sampled(
     setting: Setting, model: Path, samples: Sequence[Sample], *, trajectories: int, seed: int
 ) -> list[Trajectory]:
-    """Trajectories of a model, by transformers in this process."""
+    """Sample trajectories with a model, by transformers in this process."""
     import torch
     from transformers import Qwen2_5_VLForConditionalGeneration
 
@@ -192,7 +195,7 @@ def sampled(
 
 
 def processor_of(model: Path) -> Any:
-    """The processor of a model."""
+    """Load the processor of a model."""
     from transformers import AutoProcessor
 
     return AutoProcessor.from_pretrained(model)

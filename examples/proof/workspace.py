@@ -1,4 +1,4 @@
-"""The documents and questions of a task, ingested and indexed."""
+"""Make the workspace of a task: its documents, ingested and indexed, and its questions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from proof.tasks.base import Part, ProofTask, Sheet
 
 HERE = Path(__file__).parent
 DOCUMENT_SEED = 0
-"""Seed of the documents, whatever that of a unit: seeds are compared on the same questions."""
+"""The seed of the documents, the same for all units, so that they answer the same questions."""
 _STAMP = "task.txt"
 
 
 def make_workspace(task: ProofTask, paths: DemoPaths) -> DemoPaths:
     """Draw, ingest and index all documents, and write questions and prompts.
 
-    What is there is left alone, but for the prompts.
+    Existing files are left alone, except that prompts are written again.
 
     Raises:
         UserError: the folder holds other documents.
@@ -55,25 +55,26 @@ def make_workspace(task: ProofTask, paths: DemoPaths) -> DemoPaths:
 
 
 def questions(drawn: Sequence[Sheet], part: Part) -> list[Sample]:
-    """All questions of a part, shuffled."""
+    """Return all questions of a part, shuffled."""
     samples = [sample for sheet in drawn if sheet.part is part for sample in sheet.samples()]
     return shuffled_samples(samples, f"proof/{DOCUMENT_SEED}/{part.value}")
 
 
 def digest_of(drawn: Sequence[Sheet]) -> str:
-    """Return what tells the documents of a task from others: 12 hexadecimal digits."""
+    """Return 12 hexadecimal digits that identify the documents of a task."""
     return hashlib.sha256(repr(drawn).encode()).hexdigest()[:12]
 
 
 def overlay(system: str) -> Path:
-    """Return the file of what `+recipe=<system>` adds to the recipe of a system."""
+    """Return the file of `+recipe=<system>`, with what the study adds to a system's recipe."""
     return HERE / "recipe" / f"{system}.yaml"
 
 
 def settings_digest(task: ProofTask) -> str:
-    """Return what tells the settings of a system from others: 12 hexadecimal digits.
+    """Return 12 hexadecimal digits that identify the settings of a system.
 
-    Supervised steps are not among them: `Sizes.chose` asks the warm start itself.
+    They depend on every character of the overlay, comments included. They do not depend on
+    `sft_steps`: `Sizes.chose` checks the warm start itself.
     """
     sizes = {name: value for name, value in asdict(task.sizes).items() if name != "sft_steps"}
     text = overlay(task.system).read_text(encoding="utf-8") + json.dumps(sizes, sort_keys=True)

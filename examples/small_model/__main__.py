@@ -1,4 +1,4 @@
-"""A study of a small pretrained model through all stages of an agent, on a CPU.
+"""Take a small pretrained model through all stages of an agent's life, on a CPU.
 
 PYTHONPATH=examples python -m small_model all
 """
@@ -28,22 +28,22 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 @app.command()
 def study_command(
     stage: Annotated[
-        Stage, typer.Argument(help="Stage to run; `all` runs every stage in this order.")
+        Stage, typer.Argument(help="The stage to run; `all` runs every stage in this order.")
     ],
     workspace: Annotated[
         Path, typer.Option(help="Folder for all output; finished commands in it are not repeated.")
     ] = Path("workspace/small_model"),
     system: Annotated[
-        list[StudySystem] | None, typer.Option(help="System; may be repeated. Default: both.")
+        list[StudySystem] | None, typer.Option(help="A system; repeatable. Default: both.")
     ] = None,
     collected: Annotated[
-        int, typer.Option(min=1, help="Questions that the oracle plays.")
+        int, typer.Option(min=1, help="Number of the oracle's trajectories.")
     ] = DEFAULTS.collected,
     sft_steps: Annotated[
-        int, typer.Option(min=1, help="Batches of fine-tuning.")
+        int, typer.Option(min=1, help="Number of batches of fine-tuning.")
     ] = DEFAULTS.sft_steps,
     rl_minutes: Annotated[
-        float, typer.Option(min=0.1, help="Minutes of RL by the clock; another call continues it.")
+        float, typer.Option(min=0.1, help="Wall-clock minutes of RL; another call continues it.")
     ] = DEFAULTS.rl_minutes,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the commands without running them.")
@@ -53,8 +53,8 @@ def study_command(
 
     Every stage runs one or more of the project's own commands and prints each before it runs.
     Successful commands are not repeated; to repeat one, delete its line in done.json and its
-    output. Reinforcement learning is the exception: each call continues it from the last
-    checkpoint for the same time again.
+    output. Reinforcement learning is an exception: each call continues it from the last
+    checkpoint, for as many minutes again.
 
     Example: PYTHONPATH=examples python -m small_model all --system mm_doc_r1 --rl-minutes 30
     """
@@ -64,11 +64,11 @@ def study_command(
         shutil.copytree(HERE / "prompts", paths.root / "prompts", dirs_exist_ok=True)
     chosen = ORDER if stage is Stage.ALL else (stage,)
     systems = list(dict.fromkeys(system or list(StudySystem)))
-    for who in systems:
+    for each_system in systems:
         for each in chosen:
-            if each not in SHARED or who is systems[0]:
-                # later stages name the output of earlier ones
-                for step in steps(each, who, paths, settings):
+            if each not in SHARED or each_system is systems[0]:
+                # made here, since the commands of a stage depend on the output of earlier stages
+                for step in steps(each, each_system, paths, settings):
                     _do(step, paths, dry_run=dry_run)
 
 

@@ -1,5 +1,6 @@
-"""The picture of a system's runs: `python -m small_model.figure RUNS`; RUNS holds
-`report/report.json`.
+"""Draw the runs of a system: `python -m small_model.figure RUNS`.
+
+RUNS is the folder of the runs, which must contain `report/report.json`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEASURES = ("rule", "page_recall", "invalid_rate")
-"""Measures that are drawn, by the report's names; one that a run lacks is left out."""
+"""The measures that are drawn, by their names in the report; those that a run lacks are omitted."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73")
 PICTURE = "small_model.svg"
 TABLES = "small_model.md"
@@ -31,11 +32,11 @@ class Bar:
     """A number of a run on a set of questions, in per cent.
 
     Args:
-        run: its name.
-        questions: the set.
+        run: the run's name.
+        questions: the name of the set of questions.
         value: the number.
-        low: lower end of the interval; None without one.
-        high: upper end.
+        low: the lower end of its interval; None if it has none.
+        high: the upper end.
     """
 
     run: str
@@ -46,10 +47,10 @@ class Bar:
 
 
 def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
-    """One measure of all runs.
+    """Collect one measure of all runs.
 
     Returns:
-        Its title, empty when no run has it, and the numbers in the order of the runs.
+        the measure's title, empty if no run has it, and the numbers in the order of the runs.
     """
     title = ""
     found = []
@@ -68,8 +69,9 @@ def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
 
 
 def rewards(metrics: Path) -> list[float]:
-    """The mean reward of every step of reinforcement learning, in order; empty before there is
-    any.
+    """Read the mean reward of every step of reinforcement learning, in order.
+
+    The list is empty if there is no step yet.
     """
     files = sorted(
         (file for file in metrics.glob("*.json") if file.stem.isdecimal()),
@@ -80,7 +82,7 @@ def rewards(metrics: Path) -> list[float]:
 
 
 def draw(report: Mapping[str, Any], curve: Sequence[float]) -> str:
-    """The picture as SVG; the same numbers give the same bytes."""
+    """Draw the picture as SVG; the same numbers give the same bytes."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -113,7 +115,7 @@ def _bars(axes: Axes, title: str, found: Sequence[Bar], runs: Sequence[str]) -> 
     for row, name in enumerate(sets):
         own = [bar for bar in found if bar.questions == name]
         places = [runs.index(bar.run) + height * (row - (len(sets) - 1) / 2) for bar in own]
-        # a number without an interval gets none
+        # without an interval, the error bar has length 0
         ends = [
             [max(0.0, bar.value - (bar.value if bar.low is None else bar.low)) for bar in own],
             [max(0.0, (bar.value if bar.high is None else bar.high) - bar.value) for bar in own],
@@ -135,13 +137,13 @@ def _bars(axes: Axes, title: str, found: Sequence[Bar], runs: Sequence[str]) -> 
 
 
 def write(runs: Path) -> Path:
-    """Draw the runs of a system, and write their numbers beside the picture.
+    """Draw the runs of a system, and write tables of their numbers beside the picture.
 
     Args:
-        runs: their folder.
+        runs: the folder of the runs.
 
     Raises:
-        UserError: there is no report on them.
+        UserError: there is no report on the runs.
     """
     report = runs / "report" / "report.json"
     if not report.is_file():

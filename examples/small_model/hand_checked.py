@@ -1,4 +1,4 @@
-"""Adds hand-checked questions: `python -m small_model.hand_checked TEMPLATES OUT DOCUMENT...`."""
+"""Add hand-checked questions: `python -m small_model.hand_checked TEMPLATES OUT DOCUMENT...`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ QUESTIONS = Path(__file__).parents[2] / "benchmarks" / "retrieval" / "questions.
 
 
 def add(templates: Path, out: Path, documents: Collection[str]) -> int:
-    """Write the templates' questions, then the hand-checked ones about the same documents.
+    """Write the questions from templates, then the hand-checked ones about the same documents.
 
     Returns:
-        How many of the latter there are.
+        the number of hand-checked questions.
     """
     lines = QUESTIONS.read_text(encoding="utf-8").splitlines(keepends=True)
     own = [line for line in lines if json.loads(line)["doc_id"] in documents]

@@ -1,4 +1,4 @@
-"""The commands that a stage is made of: the project's own, as a user would give them."""
+"""Compose the commands of a stage: the project's own commands, as a user would type them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEARNT = (
     "mrbayes-manual",
     "weka-manual",
 )
-"""The other documents. The corpus's scan is not asked about: it says what its original says."""
+"""The documents to learn from. The corpus's scan is in neither list: it repeats its original."""
 WITHOUT_MODEL = ("oracle", "random")
 BASELINES = ("question_only", "rag_text", "react", "whole_document")
 TUNED = ("before", "after_sft", "after_rl")
@@ -42,12 +42,12 @@ class Settings:
     """Sizes of the study.
 
     Args:
-        learnt_questions: templates filled for each document to learn from.
-        held_out_questions: for each document held out.
-        collected: questions that the oracle plays, now and then astray.
-        sft_steps: batches of eight rows.
-        rl_minutes: wall clock of reinforcement learning.
-        seed: of all choices.
+        learnt_questions: the number of questions from templates for each document to learn from.
+        held_out_questions: the number of such questions for each held-out document.
+        collected: the number of trajectories of the oracle, which makes mistakes now and then.
+        sft_steps: the number of batches of fine-tuning, of eight rows each.
+        rl_minutes: wall-clock minutes of reinforcement learning.
+        seed: the seed of all random choices.
     """
 
     learnt_questions: int = 40
@@ -63,8 +63,10 @@ class Step:
     """One command.
 
     Args:
-        words: of the command line; `docagent-rl` and `python` are those of this environment.
-        minutes: after which it is interrupted, which is no failure; None: never.
+        words: the words of the command line; `docagent-rl` and `python` are those of this
+            environment.
+        minutes: the time after which the command is interrupted, which does not count as a
+            failure; None for no limit.
     """
 
     words: tuple[str, ...]
@@ -72,13 +74,13 @@ class Step:
 
 
 def steps(stage: Stage, system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    """The commands of a stage.
+    """Return the commands of a stage.
 
     Args:
-        stage: which.
-        system: whose; stages in `SHARED` have the same for both.
-        paths: where everything is.
-        settings: sizes.
+        stage: the stage.
+        system: the system; stages in `SHARED` have the same commands for both.
+        paths: the paths of the study.
+        settings: the sizes of the study.
     """
     if stage in SHARED:
         return [Step(words) for words in _SHARED[stage](paths, settings)]
@@ -91,7 +93,7 @@ def overlay(system: StudySystem) -> tuple[str, ...]:
 
 
 def _set(key: str, path: Path) -> str:
-    """An override; Hydra's grammar has a meaning for most characters without quotes."""
+    """Return an override; a path with characters that mean something to Hydra is quoted."""
     plain = re.fullmatch(r"[A-Za-z0-9/._:-]+", str(path))
     return f"{key}={path if plain else QuotedString(str(path), Quote.single).with_quotes()}"
 

@@ -1,4 +1,4 @@
-"""Commands as child processes: printed before they run, ended with all that they started."""
+"""Run commands as child processes, and end them with everything that they started."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from small_model.plan import HERE, ROOT, Step
 
 GRACE_S = 60.0
-"""Seconds that an interrupted command has to stop by itself."""
+"""Seconds that a command has to exit after it was interrupted."""
 TIDY_S = 5.0
+"""Seconds that the processes which it started may outlive it before they are killed."""
 POLL_S = 0.1
-"""Seconds that what it started has after it."""
+"""Seconds between looks at whether they have exited."""
 
 
 def environment(root: Path) -> dict[str, str]:
-    """The variables that every command gets beside the present ones."""
+    """Return the environment variables that every command gets in addition to the current ones."""
     inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     others = [entry for entry in inherited if Path(entry).absolute() != HERE.parent]
     return {
@@ -34,7 +35,7 @@ def environment(root: Path) -> dict[str, str]:
 
 
 def shown(step: Step, variables: Mapping[str, str]) -> str:
-    """The command as it would be typed in the repository's folder."""
+    """Return the command line as a user would type it in the root of the repository."""
     line = " ".join(
         [
             *(f"{key}={shlex.quote(value)}" for key, value in variables.items()),
@@ -45,11 +46,11 @@ def shown(step: Step, variables: Mapping[str, str]) -> str:
 
 
 def run(step: Step, variables: Mapping[str, str]) -> None:
-    """Run a command to its end, or to the end of its time.
+    """Run a command until it ends or its minutes are over.
 
     Raises:
-        UserError: its program is not there.
-        InfrastructureError: it failed.
+        UserError: the command's program is not installed.
+        InfrastructureError: the command failed.
     """
     program = _program(step.words[0])
     process = subprocess.Popen(
@@ -65,7 +66,7 @@ def run(step: Step, variables: Mapping[str, str]) -> None:
     finally:
         _end(process)
     if status:
-        raise InfrastructureError(f"status {status}: {shlex.join(step.words)}")
+        raise InfrastructureError(f"command failed with status {status}: {shlex.join(step.words)}")
 
 
 def _program(name: str) -> list[str]:
@@ -74,7 +75,7 @@ def _program(name: str) -> list[str]:
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.is_file() else shutil.which(name)
     if found is None:
-        raise UserError(f"{name} is not found: neither beside {sys.executable} nor on PATH")
+        raise UserError(f"{name} is neither beside {sys.executable} nor on PATH: install it")
     return [found]
 
 
@@ -87,8 +88,7 @@ def _end(process: subprocess.Popen) -> None:
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
     with suppress(ProcessLookupError):
-        # Python's resource trackers outlive their process for a moment, and give back its shared
-        # memory
+        # Python's resource trackers outlive their process for a moment to release its shared memory
         for _ in range(round(TIDY_S / POLL_S)):
             os.killpg(process.pid, 0)
             time.sleep(POLL_S)

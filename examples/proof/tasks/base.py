@@ -1,8 +1,8 @@
-"""A task: drawn documents in disjoint parts, questions, and the script that plays them perfectly.
+"""A task: documents in disjoint parts, questions, and a script that answers them perfectly.
 
-A task is a module `proof.tasks.<system>` with a `TASK`. Beside it lie `proof/recipe/<system>.yaml`,
-the overlay `+recipe=<system>` of the system's recipe behind `+profile=cpu`, and
-`proof/prompts/<system>*.yaml`, which are copied into `<workspace>/prompts/`
+A task is a module `proof.tasks.<system>` with a `TASK`. It also needs two kinds of files:
+`proof/recipe/<system>.yaml` is the overlay `+recipe=<system>`, which changes the system's recipe
+after `+profile=cpu`. `proof/prompts/<system>*.yaml` are copied into `<workspace>/prompts/`
 (`docagent.prompt: ${docagent.workspace}/prompts/<system>.yaml`).
 """
 
@@ -24,26 +24,26 @@ from learning.pages import FONT, SIDE_PT, SIZE_PT, write_text
 from trial import WriteTurn
 
 NO_WORD = "sheet"
-"""Text layer of pages that no question asks for by a word."""
+"""The text layer of pages that no search should find."""
 
 
 class Part(StrEnum):
-    """Disjoint sets of documents."""
+    """A set of documents; no two parts share a document."""
 
     SFT = "sft"
-    """Played by the script."""
+    """The documents of the script's trajectories, for supervised training."""
     TRAIN = "train"
-    """Played by the policy in training."""
+    """The documents of reinforcement learning."""
     DEV = "dev"
-    """Tells when the warm start has to stop."""
+    """The documents that decide which checkpoint becomes the warm start."""
     HELD_OUT = "held_out"
-    """Measured before and after."""
+    """The documents of the test before and after training."""
     BLANK = "blank"
-    """The held-out documents on white paper: same text layers."""
+    """The held-out documents with blank pages and the same text layers."""
 
     @property
     def dataset(self) -> str:
-        """`Sample.dataset` of its questions."""
+        """The `Sample.dataset` of the part's questions."""
         return f"proof_{self.value}"
 
 
@@ -52,9 +52,9 @@ class Painted:
     """A text in the picture of a page.
 
     Args:
-        text: what is painted.
-        at: its centre, `(x, y)` in points from the upper left corner.
-        size: of the font in points.
+        text: the text.
+        at: the centre of the text, `(x, y)` in points from the upper left corner.
+        size: the size of the font in points.
     """
 
     text: str
@@ -64,12 +64,13 @@ class Painted:
 
 @dataclass(frozen=True, slots=True)
 class ProofPage:
-    """A page before it is drawn.
+    """The contents of a page, from which it is drawn.
 
     Args:
-        word: its text layer, invisible as in a scan; what a search finds. Never empty, or OCR would
-            read what is painted: `NO_WORD` for a page that no search is to find.
-        painted: what only looking tells.
+        word: the text layer, by which a search finds the page; invisible, as in a scan. If it were
+            empty, OCR would read the painted texts, so a page that no search should find has
+            `NO_WORD`.
+        painted: the texts in the picture, which only a look at the page shows.
         side: width and height in points.
     """
 
@@ -83,12 +84,12 @@ class Question:
     """A question about a document.
 
     Args:
-        text: of the question.
-        answer: right when it is given exactly.
-        evidence_pages: pages that have to be seen, from 1, ascending.
-        kind: such as `two_hop`; results are also told by kind.
-        evidence_boxes: by page, as fractions of width and height.
-        extra: what the script needs to know.
+        text: the question itself.
+        answer: the right answer, which must be given exactly.
+        evidence_pages: the pages that must be seen, from 1, ascending.
+        kind: a name such as `two_hop`; results are also reported by kind.
+        evidence_boxes: boxes by page, as fractions of width and height.
+        extra: facts that the script needs.
     """
 
     text: str
@@ -101,13 +102,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A document before it is drawn.
+    """The contents of a document, from which it is drawn.
 
     Args:
-        doc_id: its name.
-        part: where it belongs.
-        pages: in order.
-        questions: about it.
+        doc_id: the document's id.
+        part: the part that it belongs to.
+        pages: the pages, in order.
+        questions: the questions about it.
     """
 
     doc_id: str
@@ -116,7 +117,7 @@ class Sheet:
     questions: tuple[Question, ...]
 
     def samples(self) -> Iterator[Sample]:
-        """Its questions as canonical samples; `extra["kind"]` is the kind of a question."""
+        """Yield the document's questions as samples; `extra["kind"]` is the kind of a question."""
         split = Split.TRAIN if self.part in (Part.SFT, Part.TRAIN) else Split.VAL
         for number, question in enumerate(self.questions, start=1):
             name = f"{self.doc_id}-{number}"
@@ -143,14 +144,14 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """A run without something.
+    """An arm that lacks something which the full system has.
 
     Args:
-        overrides: of Hydra, after all others.
-        own_warm_start: it changes what an agent can do or sees, so that it has its own supervised
-            trajectories (`ProofTask.player` is told the ablation) and its own warm start; otherwise
-            it begins where the full system does.
-        steps: of reinforcement learning; by default those of the task.
+        overrides: Hydra overrides, which come after all others.
+        own_warm_start: whether the ablation changes what an agent can do or see. Then it has
+            supervised trajectories (`ProofTask.player` gets its name) and a warm start of its own;
+            otherwise it begins with that of the full system.
+        steps: the number of steps of reinforcement learning; by default that of the task.
     """
 
     overrides: Sequence[str]
@@ -160,16 +161,16 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Lengths of the stages of a unit.
+    """The lengths of the stages of a unit.
 
     Args:
-        sft_steps: most steps of supervised training, batches of 32 rows; the second half is spared
-            if the first one reaches the ceiling.
-        sft_every: steps between its checkpoints.
-        ceiling: the warm start is the last checkpoint before sampled answers about `Part.DEV` are
-            right this often.
-        steps: steps of reinforcement learning.
-        dev_trajectories: sampled trajectories of each question of `Part.DEV`.
+        sft_steps: the maximum number of steps of supervised training, with batches of 32 rows; the
+            second half is skipped if the first one reaches the ceiling.
+        sft_every: the number of steps between its checkpoints.
+        ceiling: the warm start is the last checkpoint before this share of sampled answers on
+            `Part.DEV` is right.
+        steps: the number of steps of reinforcement learning.
+        dev_trajectories: the number of trajectories sampled for each question of `Part.DEV`.
     """
 
     sft_steps: int = 140
@@ -181,7 +182,7 @@ class Sizes:
     def chose(self, warm_start: Mapping[str, Any]) -> bool:
         """Return whether a warm start is the one that these sizes lead to.
 
-        How many steps there could have been matters only where they were too few for the ceiling.
+        `sft_steps` matters only if the ceiling was not reached in that many steps.
         """
         if any(warm_start.get(name) != getattr(self, name) for name in ("ceiling", "sft_every")):
             return False
@@ -190,37 +191,39 @@ class Sizes:
 
 
 class ProofTask(Protocol):
-    """The task of a system. Everything is a function of the arguments."""
+    """The task of a system. The methods return the same results for the same arguments."""
 
     system: str
-    """Name in the registry."""
+    """The system's name in the registry."""
     recipe: str
-    """Recipe of reinforcement learning, such as `alden_qwen2_5_vl_7b`."""
+    """The recipe of reinforcement learning, such as `alden_qwen2_5_vl_7b`."""
     sft_recipe: str | None
-    """Recipe of supervised training; `None` for papers without: then `base: sft` with the system's
-    model.
+    """The recipe of supervised training. `None` if the paper has no supervised stage; then
+    `proof.plan.DEFAULT_SFT` is used.
     """
     ablations: Mapping[str, Ablation]
-    """By name."""
+    """The ablations by name."""
     sizes: Sizes
+    """The lengths of the stages."""
 
     def sheets(self, seed: int) -> list[Sheet]:
-        """All documents; `Part.BLANK` repeats `Part.HELD_OUT` (`with_blanks`)."""
+        """Return all documents; `Part.BLANK` repeats `Part.HELD_OUT` (`with_blanks`)."""
         ...
 
     def pdf(self, sheet: Sheet) -> bytes:
-        """A document drawn; white for `Part.BLANK` (`draw`)."""
+        """Draw a document as a PDF, with blank pages for `Part.BLANK` (`draw`)."""
         ...
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """Return a player that is perfect, or as good as an ablation with its own warm start
-        allows.
+        """Return the script of a question.
+
+        It is perfect, or as good as an ablation with its own warm start allows.
         """
         ...
 
 
 def with_blanks(made: Sequence[Sheet]) -> list[Sheet]:
-    """The documents, and those held out once more as `Part.BLANK`."""
+    """Return the documents, followed by copies of the held-out ones as `Part.BLANK`."""
     blank = [
         dataclasses.replace(
             sheet, doc_id=sheet.doc_id.replace(Part.HELD_OUT, Part.BLANK), part=Part.BLANK
@@ -232,8 +235,9 @@ def with_blanks(made: Sequence[Sheet]) -> list[Sheet]:
 
 
 def draw(sheet: Sheet) -> bytes:
-    """The PDF of a document; the same pages give the same bytes. Of `Part.BLANK` the paper stays
-    white.
+    """Draw a document as a PDF; the same pages give the same bytes.
+
+    Nothing is painted on the pages of `Part.BLANK`.
     """
     buffer = io.BytesIO()
     canvas = Canvas(buffer, invariant=1)
@@ -252,15 +256,15 @@ def draw(sheet: Sheet) -> bytes:
 
 
 def centre(rng: random.Random, side: float = SIDE_PT, shift: float = 1.5) -> tuple[float, float]:
-    """The middle of a page, moved a little in both directions."""
+    """Return the centre of a page, shifted at random by at most `shift` points in x and y."""
     x, y = (round(side / 2 + rng.uniform(-shift, shift), 2) for _ in range(2))
     return x, y
 
 
 def numbers(rng: random.Random, unseen: float = 0.2) -> tuple[list[str], list[str]]:
-    """All numbers of two digits, shuffled, and those that every part may show.
+    """Return all two-digit numbers, shuffled, and those among them that every part may show.
 
-    A share of all is for `Part.HELD_OUT` alone.
+    The share `unseen` of all numbers is reserved for `Part.HELD_OUT`.
     """
     everything = [str(number) for number in range(10, 100)]
     rng.shuffle(everything)

@@ -1,4 +1,4 @@
-"""Pages on coloured paper: which page it is shows from afar, the number on it does not."""
+"""Draw pages with coloured backgrounds, which can be recognised where numbers are too small."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COLOURS: Mapping[str, tuple[float, float, float]] = {
     "black": (0.0, 0.0, 0.0),
     "orange": (1.0, 0.55, 0.0),
 }
-"""Red, green and blue from 0 to 1."""
+"""Colours by name: red, green and blue from 0 to 1."""
 
 Rectangle = tuple[float, float, float, float]
 """Left, top, right and bottom in points from the upper left corner."""
@@ -30,10 +30,10 @@ Rectangle = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class ColouredPage(ProofPage):
-    """A page on coloured paper with a white field for what is painted.
+    """A page with a coloured background and a white field for the painted texts.
 
     Args:
-        colour: one of `COLOURS`, or `WHITE`.
+        colour: a name in `COLOURS`, or `WHITE`.
         field: the white rectangle.
     """
 
@@ -42,8 +42,9 @@ class ColouredPage(ProofPage):
 
 
 def draw_coloured(sheet: Sheet) -> bytes:
-    """The PDF of a document of `ColouredPage`; of `Part.BLANK` the paper is white and nothing is
-    painted.
+    """Draw a document of coloured pages as a PDF.
+
+    The pages of `Part.BLANK` are white, and nothing is painted on them.
     """
     buffer = io.BytesIO()
     canvas = Canvas(buffer, invariant=1)

@@ -1,6 +1,4 @@
-"""Doc-V*: the overview tells which page has the colour that is asked for; its number has to be
-fetched.
-"""
+"""The task of Doc-V*: find the page of a colour in the overview, fetch it, and read its number."""
 
 from __future__ import annotations
 
@@ -25,24 +23,25 @@ from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured
 from trial import WriteTurn
 
 PAGES = 12
-"""Pages of a document, 3 columns of 4 in the overview."""
+"""The number of pages of a document; the overview has 3 columns of 4."""
 COLOURED = ("red", "yellow")
-"""A page of each in a document; the others are white."""
+"""Each document has one page of each of these colours; the others are white."""
 DOCUMENTS = {Part.SFT: 500, Part.TRAIN: 150, Part.DEV: 24, Part.HELD_OUT: 60}
 
 BAND = 24.0
-"""Height of the band at the top of a page, white or coloured, with the page's own number: 12 pixels
-in the overview, where a page is one visual token, so that colour and number are seen together. That
-the fourth picture is page 4 would have to be counted, which a model of two layers does not find out
-in minutes.
+"""Height of the band at the top of a page, white or coloured, which has the page's own number.
+
+It is 12 pixels high in the overview, where a page is one visual token, so that a token shows colour
+and number together. Without the number, the model would have to count pictures to know that the
+fourth one is page 4, which a model of two layers does not learn in minutes.
 """
 PAGE_NUMBER_PT = 26.0
 ANSWER_PT = 18.0
-"""Sizes: the answer is 6 pixels high in the overview and 26 on a page that was fetched."""
+"""Font sizes. The answer is 6 pixels high in the overview, and 26 on a page that was fetched."""
 FIELD = (0.0, BAND, SIDE_PT, SIDE_PT)
-"""White below it; the number that is asked for is there on every page."""
+"""The white field below the band. Every page has a two-digit number there; questions ask for it."""
 TEXT_LAYER = "A page."
-"""The same on all pages: a retrieval tells nothing."""
+"""The text layer of all pages. Since it is always the same, retrieval does not help."""
 OVERVIEW = "overview"
 NO_OVERVIEW = "no_overview"
 
@@ -59,7 +58,7 @@ class DocVStarTask:
     sizes = Sizes(sft_steps=800, sft_every=20, ceiling=0.25, steps=60)
 
     def sheets(self, seed: int) -> list[Sheet]:
-        """See `ProofTask`."""
+        """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"doc_v_star/{seed}")
         everything, seen = numbers(rng)
         made = [
@@ -75,12 +74,13 @@ class DocVStarTask:
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
-        """See `ProofTask`."""
+        """Draw a document as a PDF; see `ProofTask`."""
         return draw_coloured(sheet)
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`; without an overview nothing tells the page, so that it fetches and reads
-        any.
+        """Return the script of a question (see `ProofTask`).
+
+        Without an overview it cannot know the page, so it fetches a random one and reads that.
         """
         page = sample.evidence_pages[0]
         if ablation == NO_OVERVIEW:
@@ -94,13 +94,13 @@ class DocVStarTask:
 
 
 def first_turn(page: int) -> str:
-    """Fetches a page, which it names as soon as it has looked."""
+    """Return a turn that fetches a page, and names it in the analysis."""
     thought = f"<analysis>{page}</analysis><plan>read</plan><summary>page</summary>"
     return f"<think>{thought}</think><action><fetch_page>[{page}]</fetch_page></action>"
 
 
 def last_turn(page: int, answer: str) -> str:
-    """Says what it has read, names the page and answers."""
+    """Return a turn that says what it has read, names the relevant page and answers."""
     relevant = f"<relevant_pages>[{page}]</relevant_pages>"
     thought = f"<analysis>{answer}</analysis>{relevant}<summary>page</summary>"
     return f"<think>{thought}</think><action><answer>{answer}</answer></action>"

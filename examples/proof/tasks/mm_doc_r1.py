@@ -1,5 +1,6 @@
-"""MM-Doc-R1: keywords find a page, which may name another word to search; the page with the total
-is read.
+"""The task of MM-Doc-R1: search for a word, follow a link to another one, and read the total.
+
+A search finds the page of a word, which either has a total or names another word to search for.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from proof.tasks.base import Ablation, Part, ProofPage, Question, Sheet, Sizes, 
 from trial import WriteTurn
 
 LINKS = 6
-"""Pages of a document that name another one; the other ten have totals."""
+"""The number of pages of a document that name another word; the other ten have totals."""
 ASKED = 2
-"""Questions of each kind about a document."""
+"""The number of questions of each kind about a document."""
 DOCUMENTS = {Part.SFT: 120, Part.TRAIN: 120, Part.DEV: 16, Part.HELD_OUT: 40}
 
 SIDE = 200.0
 EMPTY = "Nothing is written here."
-"""The text layer of a blank page: this agent reads text."""
+"""The text layer of a blank page, which needs one since this agent reads text."""
 ONE_HOP = "one_hop"
 TWO_HOP = "two_hop"
 
@@ -48,7 +49,7 @@ class MMDocTask:
     sizes = Sizes(sft_steps=200, sft_every=10, ceiling=0.35, steps=40)
 
     def sheets(self, seed: int) -> list[Sheet]:
-        """See `ProofTask`."""
+        """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"mm_doc_r1/{seed}")
         everything, seen = numbers(rng)
         made = [
@@ -64,7 +65,7 @@ class MMDocTask:
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
-        """See `ProofTask`; the agent reads text layers, so that a blank page says so in its own."""
+        """Draw a document as a PDF (see `ProofTask`); blank pages have the text layer `EMPTY`."""
         buffer = io.BytesIO()
         canvas = Canvas(buffer, pagesize=(SIDE, SIDE), invariant=1)
         for page in sheet.pages:
@@ -75,7 +76,7 @@ class MMDocTask:
         return buffer.getvalue()
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`."""
+        """Return the script of a question; see `ProofTask`."""
         searches = [f'<search>["{word}"]</search>' for word in sample.extra["words"]]
         entry = f'{{"page_ids": [{sample.evidence_pages[0]}], "query": "total"}}'
         turns = [*searches, f"<read>[{entry}]</read>", "<FINISH>"]
@@ -119,8 +120,8 @@ def _link(word: str, target: str) -> str:
 
 
 def _total(word: str, number: str) -> str:
-    # more than six words: the extractor takes the number out of a sentence, and a shorter answer
-    # whole
+    # With more than six words, the extractor takes the number out of the sentence; it would return
+    # a shorter text as a whole.
     return f"{word}: the final total of this page is {number}."
 
 

@@ -1,6 +1,4 @@
-"""UniDoc-RL: a search finds three pages, their colours tell the right one, its number wants
-magnifying.
-"""
+"""The task of UniDoc-RL: search, select one of three pages by colour, and magnify its number."""
 
 from __future__ import annotations
 
@@ -25,19 +23,19 @@ from proof.tasks.coloured import ColouredPage, draw_coloured
 from trial import WriteTurn
 
 TOPICS = 4
-"""Words of a document; each is on as many pages as a search shows."""
+"""The number of words of a document; each word is on as many pages as a search shows."""
 CHOSEN = ("red", "green", "blue")
-"""Colours of the pages of a word."""
+"""The colours of the pages of a word."""
 CANDIDATES = len(CHOSEN)
-"""Pages that a search shows."""
+"""The number of pages that a search shows."""
 DOCUMENTS = {Part.SFT: 250, Part.TRAIN: 100, Part.DEV: 16, Part.HELD_OUT: 40}
 
 SIDE = 112.0
-"""Side of a page in points: 224 pixels at 144 dpi, shown as 112; a quarter comes back at twice the
-size.
+"""The side of a page in points: 224 pixels at 144 dpi. The page is shown with 112 pixels, and a
+quarter of it is magnified to twice its size.
 """
 SHOWN = 112
-"""Pixels of a page as it is shown."""
+"""The side of a page in pixels as it is shown."""
 HALF = 0.5
 CROP = "crop"
 
@@ -60,7 +58,7 @@ class UniDocTask:
     sizes = Sizes(sft_steps=960, sft_every=20, ceiling=0.45, steps=60)
 
     def sheets(self, seed: int) -> list[Sheet]:
-        """See `ProofTask`."""
+        """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"unidoc_rl/{seed}")
         everything, seen = numbers(rng)
         made = [
@@ -76,11 +74,11 @@ class UniDocTask:
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
-        """See `ProofTask`."""
+        """Draw a document as a PDF; see `ProofTask`."""
         return draw_coloured(sheet)
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`."""
+        """Return the script of a question; see `ProofTask`."""
         page, box = next(iter(sample.evidence_boxes.items()))
         corners = [round(SHOWN * side) for side in box[0]]
         answer = sample.answers[0]
@@ -99,12 +97,12 @@ class UniDocTask:
 
 
 def shown_pages(trajectory: Trajectory) -> list[int]:
-    """The candidates of the last turn, a search."""
+    """Return the page numbers of the candidates that the last turn, a search, found."""
     return [shown.page.page for shown in trajectory.turns[-1].record.effect.brought]
 
 
 def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> Sheet:
-    """Pages in any order; three of each word, in three colours."""
+    """Draw a document: for each word three pages in three colours, all in random order."""
     words = rng.sample(WORDS, TOPICS)
     plan = [(word, colour) for word in words for colour in CHOSEN]
     rng.shuffle(plan)

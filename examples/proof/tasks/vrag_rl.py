@@ -1,7 +1,7 @@
-"""VRAG-RL's task: find a page by its word, magnify the corner that is asked for, read it.
+"""VRAG-RL's task: find a page by its word, magnify the right corner, and read its number.
 
-A document has ten pages. A page has a word, which a search finds, and in each corner a two-digit
-number that is too small to read until its corner is magnified.
+A document has ten pages. A page has a word, by which a search finds it, and in each corner a
+two-digit number that is too small to read unless the corner is magnified.
 """
 
 from __future__ import annotations
@@ -32,18 +32,20 @@ ASKED = 5
 SIDE = 224.0
 CELL = 56.0
 SHOWN = 112
-"""Side of a page and of a corner in points; pixels of the shown page, and of a shown corner."""
+"""The side of a page (`SIDE`) and of a corner (`CELL`) in points, and the side in pixels (`SHOWN`)
+at which a page or a magnified corner is shown.
+"""
 SIZE = 18.0
-"""Size of the font: 9 pixels on the shown page, 36 on a magnified corner."""
+"""The size of the font: 9 pixels on the shown page, 36 on a magnified corner."""
 DOCUMENTS = {Part.SFT: 80, Part.TRAIN: 120, Part.DEV: 16, Part.HELD_OUT: 30}
 CORNERS = {"top left": (0, 0), "top right": (1, 0), "bottom left": (0, 1), "bottom right": (1, 1)}
-"""Column and row by name."""
+"""The column and row of each corner by its name."""
 KIND = "corner"
 
 
 @dataclass(frozen=True)
 class VragTask:
-    """See `ProofTask`."""
+    """The task of VRAG-RL; see `ProofTask`."""
 
     system: str = "vrag_rl"
     recipe: str = "vrag_rl_qwen2_5_vl_7b"
@@ -59,7 +61,7 @@ class VragTask:
     )
 
     def sheets(self, seed: int) -> list[Sheet]:
-        """See `ProofTask`."""
+        """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"vrag_rl/{seed}")
         everything, seen = numbers(rng)
         made = []
@@ -71,11 +73,14 @@ class VragTask:
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
-        """See `ProofTask`."""
+        """Draw a document as a PDF; see `ProofTask`."""
         return draw(sheet)
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """See `ProofTask`. Without a zoom it answers from the page as it is shown."""
+        """Return the script of a question (see `ProofTask`).
+
+        Without zooming, it answers after seeing the page alone.
+        """
         way = [f"<search>{sample.extra['word']}</search>"]
         if ablation != "no_crop":
             way.append(f"<bbox>[{', '.join(map(str, sample.extra['box']))}]</bbox>")
@@ -118,7 +123,7 @@ def _mark(number: str, corner: tuple[int, int], rng: random.Random) -> Painted:
 
 
 def _box(corner: tuple[int, int]) -> list[int]:
-    """Return the box in pixels of the shown page."""
+    """Return the box of a corner in pixels of the shown page."""
     scale = SHOWN / SIDE
     left, top = (int((SIDE - CELL) * place * scale) for place in corner)
     return [left, top, left + int(CELL * scale), top + int(CELL * scale)]
