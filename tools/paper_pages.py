@@ -1,7 +1,9 @@
-"""`python -m tools.paper_pages [--check] [--sizes]`: writes docs/papers/ from manifests and
-provenance.
+"""Write docs/papers/ from the papers' manifests and the recipes' provenance.
 
-With `--sizes` what the budget says of the recipes is computed anew, too, which takes a minute.
+python -m tools.paper_pages [--check] [--sizes]
+
+`--sizes` also computes the recipes' budgets anew (`recipes/papers/shared/sizes.yaml`), which takes
+a minute.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ DOCS = ROOT / "docs" / "papers"
 GPUS = 8
 _NO_ROW = "not a row of the paper"
 _RESUMES = """
-Stages that are done are skipped, and one whose command or input has changed runs again; after a kill or a failure the
-same command goes on. Where a licence has to be accepted or a file lies elsewhere, the chain stops and says what to do.
+Finished stages are skipped; a stage whose command or input has changed runs again. After a kill or a failure, the same
+command continues. Where you have to accept a licence or get a file by hand, the chain stops and says what to do.
 `--stage NAME` runs one stage. Logs and markers are in `$W/.stages`.
 """
 _KINDS = {
@@ -53,11 +55,11 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; status 1 if one is stale.")
+        bool, typer.Option("--check", help="Change nothing; status 1 if a page is stale.")
     ] = False,
     sizes: Annotated[bool, typer.Option("--sizes", help="Compute sizes.yaml anew.")] = False,
 ) -> None:
-    """Write the page of every paper, or say which ones are stale."""
+    """Write the page of every paper, or report which pages are stale."""
     if sizes:
         from tools.paper_sizes import sizes_text
 
@@ -79,7 +81,7 @@ def main(
 
 
 def paper_page(manifest: PaperManifest) -> str:
-    """Write the page of a paper."""
+    """Return the page of a paper."""
     parts = [
         f"# {manifest.title} ([arXiv {manifest.arxiv}](https://arxiv.org/abs/{manifest.arxiv}))\n",
         f"*For whoever wants to reproduce {manifest.title}: the commands, data, hours and disk, "
@@ -110,7 +112,7 @@ def paper_page(manifest: PaperManifest) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], right: int = 0) -> str:
-    """Write a Markdown table whose last `right` columns are numbers."""
+    """Return a Markdown table whose last `right` columns are right-aligned, for numbers."""
     ends = ["---"] * (len(head) - right) + ["---:"] * right
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in [list(head), ends, *cells])
@@ -192,7 +194,7 @@ def _downloads(manifest: PaperManifest) -> str:
     )
     return (
         table(head, rows)
-        + f"\nThey are used for: {uses}. [benchmarks.md](../benchmarks.md) has more.\n"
+        + f"\nUses of the downloads: {uses}. [benchmarks.md](../benchmarks.md) has more.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""Stages before any model trains: downloads, questions, store, indexes."""
+"""The stages before any model is trained: downloads, questions, store, indexes."""
 
 import shlex
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def data_stages(setting: Setting) -> Iterator[ChainStage]:
 
 
 def needed_questions(setting: Setting) -> dict[str, QuestionFile]:
-    """Return the questions of a setting, by name."""
+    """Return the files of questions that a setting needs, by name."""
     return {
         name: each
         for name, each in setting.manifest.questions.items()
@@ -38,7 +38,10 @@ def needed_questions(setting: Setting) -> dict[str, QuestionFile]:
 
 
 def question_count(setting: Setting, use: str) -> int | None:
-    """Return how many questions there are of a use at most, or None where a part is not known."""
+    """Return the largest possible number of questions for a use, or None if it is not known.
+
+    Options such as `--limit` and `--min-pages` may reduce it.
+    """
     total = 0
     for each in needed_questions(setting).values():
         if each.use != use:
@@ -51,7 +54,7 @@ def question_count(setting: Setting, use: str) -> int | None:
 
 
 def _split(each: QuestionFile) -> str:
-    """Return the split of the released file that questions are of."""
+    """Return the split of the released file from which questions are taken; `all` for all."""
     words = each.options.split()
     return words[words.index("--split") + 1] if "--split" in words else "all"
 
@@ -106,7 +109,10 @@ def _file(setting: Setting, name: str, each: QuestionFile) -> Path:
 
 
 def _target(setting: Setting, name: str, each: QuestionFile) -> str:
-    """Return the name of the import: parts of one download come from the first of them."""
+    """Return the name of the import that writes questions.
+
+    All parts of a download are written by the import of the first part.
+    """
     if not each.part:
         return name
     parts = needed_questions(setting).items()
@@ -145,7 +151,7 @@ def _joined(setting: Setting, use: str, files: list[Path]) -> ChainStage:
         f"--store {setting.word('store')} --out {shlex.quote(str(table))} --force"
     )
     outputs = (setting.place("questions", f"{use}.jsonl"), table)
-    title = f"put the questions for {use} into one file"
+    title = f"join the questions for {use} into one file"
     return ChainStage(f"questions_{use}", title, command, tuple(files), outputs)
 
 
@@ -157,7 +163,8 @@ def _leakage(setting: Setting) -> ChainStage:
         f"> {shlex.quote(str(found))} || test $? -eq 2"
     )
     inputs = tuple(setting.place("questions", f"{use}.jsonl") for use in ("train", "test"))
-    return ChainStage("leakage", "list what training and test share", command, inputs, (found,))
+    title = "list the documents and questions that training and test share"
+    return ChainStage("leakage", title, command, inputs, (found,))
 
 
 def _index(setting: Setting, index: RetrieverIndex) -> ChainStage:

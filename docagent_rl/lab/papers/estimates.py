@@ -1,6 +1,6 @@
-"""Estimates of stages: GPU hours by operations, disk by bytes a page and a parameter.
+"""Estimate stages: GPU hours from operations, disk from bytes per page and per parameter.
 
-No run has measured these: shares of the peak are assumed, and rows count at their longest.
+No run has measured these: shares of the peak are assumed, and each row counts as the longest one.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ from docagent_rl.lab.papers.manifest import FOLDER, SHARED, UNKNOWN, RetrieverIn
 from docagent_rl.lab.stages.stage import Estimate
 
 TRAINING = 0.3
-"""Assumed share of the peak in passes over whole rows."""
+"""Assumed share of the GPU's peak operations in passes over whole rows."""
 SAMPLING = 0.05
-"""Assumed share of the peak while tokens are sampled."""
+"""Assumed share of the GPU's peak operations while tokens are sampled."""
 PAGE_BYTES = 237_000
-"""A page of a store (docs/retrieval/scale.md)."""
+"""Bytes of a page in a store (docs/retrieval/scale.md)."""
 GIB = 2**30
 SIZES = "sizes.yaml"
-"""File of `recipes budget`'s numbers, by recipe, written by `python -m tools.paper_pages`."""
+"""The file with the numbers of `recipes budget` by recipe, which `tools.paper_pages` writes."""
 
 
 @cache
 def sizes(recipe: str) -> Mapping[str, Any]:
-    """Return what the budget says of a recipe.
+    """Return a recipe's numbers from `recipes budget`.
 
-    Keys are `parameters`, `tokens` (of a trajectory at its longest), `trajectories` (of a
-    question), `epochs`, `passes` (of the policy's size over a row, per token and parameter),
-    `disk_gib` and `update_gib` by number of GPUs.
+    The keys are `parameters`, `tokens` (of the longest trajectory), `trajectories` (of a question),
+    `epochs`, `passes` (operations per parameter and token of all passes over a row), `disk_gib`,
+    and `update_gib` by number of GPUs.
     """
     text = (ROOT / FOLDER / SHARED / SIZES).read_text(encoding="utf-8")
     return yaml.safe_load(text)[recipe]
@@ -45,7 +45,7 @@ def training(recipe: str, questions: int | str, machine: Machine, gpus: int) -> 
     formula = (
         f"questions x {size['epochs']} epochs x {size['trajectories']} trajectories x "
         f"{size['tokens']:,} tokens x {size['parameters'] / 1e9:.1f}e9 parameters x "
-        f"(2 / {SAMPLING} + {size['passes']} / {TRAINING}) / {machine.peak:.3g} a second; disk: "
+        f"(2 / {SAMPLING} + {size['passes']} / {TRAINING}) / {machine.peak:.3g} per second; disk: "
         f"`recipes budget`; {memory(recipe, machine, gpus)}"
     )
     if questions == UNKNOWN:
@@ -55,7 +55,7 @@ def training(recipe: str, questions: int | str, machine: Machine, gpus: int) -> 
 
 
 def memory(recipe: str, machine: Machine, gpus: int) -> str:
-    """Say what an update takes of a GPU's memory, and whether that fits."""
+    """Return a sentence that says how much memory of a GPU an update takes, and whether it fits."""
     needed = sizes(recipe)["update_gib"].get(gpus)
     if needed is None:
         return "memory: see `recipes budget`"
@@ -69,7 +69,7 @@ def fine_tuning(recipe: str, rows: int | str, epochs: int, length: int, m: Machi
     parameters = sizes(recipe)["parameters"]
     formula = (
         f"rows x {epochs} epochs x {length:,} tokens x {parameters / 1e9:.1f}e9 parameters x 8 / "
-        f"{TRAINING} / {m.peak:.3g} a second; disk: 2 checkpoints of 16 bytes a parameter"
+        f"{TRAINING} / {m.peak:.3g} per second; disk: 2 checkpoints of 16 bytes per parameter"
     )
     disk = 2 * 16 * parameters / GIB
     if rows == UNKNOWN:
@@ -79,11 +79,11 @@ def fine_tuning(recipe: str, rows: int | str, epochs: int, length: int, m: Machi
 
 
 def evaluating(recipe: str, questions: int | None, trajectories: int, machine: Machine) -> Estimate:
-    """Estimate the playing of questions by the model that a recipe trains; its greedy decoding."""
+    """Estimate an evaluation of the model that a recipe trains, with greedy decoding."""
     size = sizes(recipe)
     formula = (
         f"questions x {trajectories} trajectories x {size['tokens']:,} tokens x "
-        f"{size['parameters'] / 1e9:.1f}e9 parameters x 2 / {SAMPLING} / {machine.peak:.3g} a "
+        f"{size['parameters'] / 1e9:.1f}e9 parameters x 2 / {SAMPLING} / {machine.peak:.3g} per "
         "second"
     )
     if questions is None:
@@ -93,12 +93,12 @@ def evaluating(recipe: str, questions: int | None, trajectories: int, machine: M
 
 
 def indexing(index: RetrieverIndex, pages: int | None, machine: Machine) -> Estimate:
-    """Estimate the making of an index."""
+    """Estimate the building of an index."""
     formula = f"pages x {index.bytes:,} bytes"
     if index.parameters:
         formula += (
             f"; x {index.tokens:,} tokens x {index.parameters / 1e9:.1f}e9 parameters x 2 / "
-            f"{TRAINING} / {machine.peak:.3g} a second"
+            f"{TRAINING} / {machine.peak:.3g} per second"
         )
     if pages is None:
         return Estimate(None if index.parameters else 0, None, formula)
@@ -107,8 +107,8 @@ def indexing(index: RetrieverIndex, pages: int | None, machine: Machine) -> Esti
 
 
 def storing(pages: int | str) -> Estimate:
-    """Estimate the documents of a download in a store."""
-    formula = f"pages x {PAGE_BYTES:,} bytes (processors alone: 12 ms a page, OCR 1.4 to 4.3 s)"
+    """Estimate the storing of a download's documents."""
+    formula = f"pages x {PAGE_BYTES:,} bytes (on CPUs: 12 ms per page, with OCR 1.4 to 4.3 s)"
     if pages == UNKNOWN:
         return Estimate(0, None, formula)
     return Estimate(0, int(pages) * PAGE_BYTES / GIB, f"{pages:,} {formula}")
@@ -116,7 +116,7 @@ def storing(pages: int | str) -> Estimate:
 
 def weights(parameters: float) -> Estimate:
     """Estimate the download of a model."""
-    return Estimate(0, 2 * parameters / GIB, "2 bytes a parameter")
+    return Estimate(0, 2 * parameters / GIB, "2 bytes per parameter")
 
 
 def _hours(work: float, machine: Machine) -> float:

@@ -1,4 +1,4 @@
-"""Stages after training: evaluations, and the report beside the printed table."""
+"""The stages after training: evaluations, and a report that is compared with the printed table."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _RELEASED = "docagent.env.variant=released"
 
 
 def evaluation_stages(setting: Setting) -> Iterator[ChainStage]:
-    """Yield a stage for each evaluation, and one that reports on them."""
+    """Yield one stage for each evaluation, and one that reports on all of them."""
     chosen = setting.manifest.evaluations
     if setting.miniature:
         chosen = chosen[:1]
@@ -51,7 +51,7 @@ def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
         takes = estimates.evaluating(setting.model.recipe, number, 1, setting.machine)
     return ChainStage(
         f"evaluate_{each.name}",
-        f"play the test questions: {each.about}",
+        f"evaluate on the test questions: {each.about}",
         " ".join(words).removesuffix(" --"),
         inputs=(setting.place("data", "test.parquet"), *inputs),
         outputs=(setting.place("evaluations", each.name, "report.json"),),
@@ -62,7 +62,7 @@ def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
 
 
 def _rule_judge(setting: Setting) -> list[str]:
-    """Return the override by which playing waits for no judge; the report asks it afterwards."""
+    """Return the override for an evaluation without a judge model, which the report asks later."""
     known = setting.manifest.services.values()
     judged = any(each.in_training and not each.plays for each in known)
     return ["docagent.judge.kind=rule"] if judged else []
@@ -83,7 +83,7 @@ def _report(setting: Setting, names: list[str]) -> ChainStage:
         words.append("--draws 200")
     return ChainStage(
         "report",
-        "write the numbers beside the paper's",
+        "write the numbers to compare with the paper's",
         " ".join(words),
         inputs=tuple(setting.place("evaluations", name, "trajectories.jsonl") for name in names),
         outputs=(setting.place("report", "report.md"),),

@@ -1,4 +1,4 @@
-"""The GPUs of a machine, divided among the trainer and the models that it needs."""
+"""Divide the GPUs of a machine among the trainer and the models that it needs."""
 
 import os
 import shutil
@@ -22,25 +22,25 @@ PEAK: Mapping[str, float] = {
     "h100": 989e12,
     "h200": 989e12,
 }
-"""Dense bfloat16 operations per second of cards, from their data sheets."""
+"""Dense bfloat16 operations per second by card, from the data sheets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """GPUs of one kind."""
+    """A number of GPUs of one kind (`card`)."""
 
     gpus: int
     card: str
 
     @property
     def peak(self) -> float:
-        """Operations a second of one GPU.
+        """Dense bfloat16 operations per second of one GPU.
 
         Raises:
             UserError: the card is not known.
         """
         if self.card not in PEAK:
-            raise UserError(f"--gpu-memory {self.card}: name one of {', '.join(PEAK)}")
+            raise UserError(f"--gpu-memory {self.card}: choose from {', '.join(PEAK)}")
         return PEAK[self.card]
 
 
@@ -57,7 +57,7 @@ class Placement:
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs that `nvidia-smi` lists; 0 where there is none."""
+    """Return the number of GPUs that `nvidia-smi` lists; 0 without that program."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return 0
@@ -93,7 +93,7 @@ def share_gpus(machine: Machine, services: Mapping[str, PaperService]) -> Placem
 
 
 def wanted(service: PaperService) -> bool:
-    """Return whether a service has to be started here: its variable names no other server."""
+    """Return whether a service must be started here, since its variable names no other server."""
     return not os.environ.get(service.variable)
 
 

@@ -1,4 +1,4 @@
-"""Manifests of papers, `recipes/papers/<system>.yaml`: data, models, services, numbers."""
+"""Read the manifests of papers, `recipes/papers/<system>.yaml`: data, models, services, numbers."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -12,9 +12,9 @@ from docagent_rl.lab.importers.benchmarks import Benchmark
 
 FOLDER = "papers"
 SHARED = "shared"
-"""Subfolder of the manifests for what several of them use."""
+"""The subfolder with files that several manifests use."""
 UNKNOWN = "unknown"
-"""The value of a field whose true value is not known here."""
+"""The value of a field whose true value we do not know."""
 
 Known = Literal["unknown"]
 
@@ -25,7 +25,7 @@ class Weights(Section):
     hub: str
     revision: str = UNKNOWN
     overrides: tuple[str, ...] = ()
-    """Overrides of the release, in addition to `docagent.env.variant=released`."""
+    """Overrides that evaluate these weights, in addition to `docagent.env.variant=released`."""
     printed: float
     """The overall number of the paper's main table."""
     row: str
@@ -44,11 +44,11 @@ class PaperModel(Section):
 
 
 class Download(Section):
-    """A benchmark as it is downloaded."""
+    """The download of a benchmark."""
 
     benchmark: Benchmark
     hub: str | None = None
-    """Data set on the hub; `None` if it has to be obtained elsewhere."""
+    """The data set on the hub; `None` if it has to be obtained elsewhere."""
     revision: str = UNKNOWN
     files: tuple[str, ...] = ()
     """Names or patterns of files on the hub; all files if empty."""
@@ -58,18 +58,20 @@ class Download(Section):
     expects: str = ""
     """A file in the download's folder that exists when the download is complete."""
     unpack: tuple[str, ...] = ()
-    """Archives below the folder, by pattern."""
+    """Patterns of the archives in the folder that have to be unpacked."""
     questions: Mapping[str, int | Known]
-    """Rows of the released files, by split."""
+    """The number of questions in the released files, by split."""
     sha256: Mapping[str, str] | Known = UNKNOWN
     """Checksums of files, by their path."""
     pages: int | Known = UNKNOWN
+    """The number of pages of all documents."""
     gib: float | Known = UNKNOWN
+    """The size of the files in GiB."""
     license: str = UNKNOWN
 
 
 class QuestionFile(Section):
-    """Questions of a download that a stage uses."""
+    """Questions of a download that are used for training, validation or test."""
 
     download: str
     use: Literal["train", "val", "test"]
@@ -80,23 +82,26 @@ class QuestionFile(Section):
     part: str = ""
     """The part to use (`--part`), if the import creates several."""
     only: Literal["sft", "scratch"] | None = None
-    """The beginning that needs it; `None` if all that train do."""
+    """The value of `--from` that needs it; `None` if all do that train."""
     about: str = ""
+    """A note that the stage's title shows."""
 
 
 class RetrieverIndex(Section):
     """An index of the store."""
 
     model: str | None = None
-    """A name of `docagent-rl index models`; `None` for BM25."""
+    """The model's name in `docagent-rl index models`; `None` for BM25."""
     folder: str = "index"
+    """The folder of the index in the workspace."""
     hub: tuple[str, ...] = ()
+    """Names on the hub of the models to download."""
     parameters: float = 0
-    """Parameters of its model."""
+    """The number of parameters of the model."""
     tokens: int = 0
-    """Tokens that the model reads per page."""
+    """The number of tokens that the model reads per page."""
     recipe: str | None = None
-    """The one recipe that needs it, if not all do."""
+    """The one recipe that needs the index, if not all do."""
     bytes: int
     """Bytes of the index per page (docs/retrieval/scale.md)."""
 
@@ -105,54 +110,63 @@ class PaperService(Section):
     """A model behind its own server that plays a role in an environment, or judges answers."""
 
     model: str
-    """Name on the hub; `base` for the model that training starts from."""
+    """The model's name on the hub; `base` for the model that training starts from."""
     gpus: int = 1
-    """GPUs of 80 GB."""
+    """The number of GPUs of 80 GB that the server needs."""
     port: int
     variable: str
-    """Environment variable with the address of a server that replaces the one started here."""
+    """The environment variable with the address of a server that replaces the one started here."""
     keys: tuple[str, ...] = ()
     """Configuration keys that receive the address; empty if the recipe reads the variable."""
     plays: bool = False
-    """True if agents cannot play without it, even in evaluations."""
+    """True if the agent's environment needs it, even in evaluations."""
     in_training: bool = True
-    """The environment of training asks it; False: the report alone does."""
+    """True if the environment asks it during training, False if only the report asks it."""
     options: str = ""
     """Options of `vllm serve`."""
     served: bool = True
-    """False: an API of others, which the variable has to name."""
+    """False for an external API, whose address the variable has to give."""
 
 
 class Collection(Section):
-    """Trajectories of a teacher, for the supervised stage."""
+    """The collection of a teacher's trajectories for the supervised stage."""
 
     preset: str
+    """The value of `docagent-rl collect --preset`."""
     teacher: str
-    """The paper's."""
+    """The paper's teacher."""
     grounder: str | None = None
+    """The paper's model that draws boxes for the teacher, if there is one."""
     questions: int | Known = UNKNOWN
-    """Questions that the teacher plays, of the paper."""
+    """The number of the paper's questions for which the teacher makes trajectories."""
     rows: int | Known
-    """Trajectories that the paper fine-tunes on."""
+    """The number of trajectories on which the paper fine-tunes."""
     max_length: int
+    """Maximum number of tokens of a row."""
 
 
 class Curation(Section):
-    """The choice of questions for RL by trajectories of the fine-tuned model."""
+    """The choice of questions for RL by the fine-tuned model's trajectories."""
 
     rule: Literal["doc_v_star", "unidoc_rl"]
+    """The rule of `docagent-rl data curate`."""
     trajectories: int
+    """The number of trajectories of each question."""
     options: str = ""
+    """Options of `docagent-rl data curate`."""
     miniature: str = ""
+    """The options at miniature size."""
     only: Literal["sft", "scratch"] | None = None
+    """The value of `--from` that needs it; `None` if both do."""
 
 
 class Reinforcement(Section):
     """The stage of RL."""
 
     questions: int | Known
-    """Questions of the paper's set."""
+    """The number of the paper's questions."""
     overrides: tuple[str, ...] = ()
+    """Overrides of the recipe."""
 
 
 class PaperEvaluation(Section):
@@ -161,37 +175,42 @@ class PaperEvaluation(Section):
     name: str
     overrides: tuple[str, ...] = ()
     about: str
+    """The paper's numbers that it reproduces."""
 
 
 class PaperComparison(Section):
-    """Numbers of the paper, and whether a run's can stand beside them."""
+    """Numbers of the paper, and whether those of a run can be compared with them."""
 
     what: str
+    """The paper's numbers."""
     comparable: bool
     why: str
+    """The reason why they can or cannot be compared."""
 
 
 class PaperManifest(Section):
-    """All of a paper."""
+    """Everything that the reproduction of a paper needs."""
 
     system: str
     title: str
     arxiv: str
     claims: str
-    """What the paper says it reaches, with the numbers of its tables."""
+    """The paper's claims, with the numbers of its tables."""
     code: str
+    """The code, weights and data that the authors released."""
     hardware: str
+    """The hardware of the paper."""
     card: str = "a100-80"
-    """The card of the paper, of `recipes budget --gpu-memory`."""
+    """The paper's GPU, as `recipes budget --gpu-memory` names it."""
     models: tuple[PaperModel, ...]
     downloads: Mapping[str, Download]
-    """By name, of `shared/downloads.yaml`; those that `questions` name."""
+    """The downloads that `questions` name, by name, from `shared/downloads.yaml`."""
     pages: int | Known = UNKNOWN
-    """Pages of the paper's corpus."""
+    """The number of pages of the paper's corpus."""
     questions: Mapping[str, QuestionFile]
     indexes: tuple[RetrieverIndex, ...]
     hubs: tuple[str, ...] = ()
-    """Further models of the hub, such as an embedder."""
+    """Further models to download from the hub, such as an embedder."""
     services: Mapping[str, PaperService] = {}
     judge: str | None = None
     """The service that judges the report."""
@@ -201,11 +220,12 @@ class PaperManifest(Section):
     evaluations: tuple[PaperEvaluation, ...]
     comparisons: tuple[PaperComparison, ...]
     unknown: tuple[str, ...]
+    """Facts that neither the paper nor the release tells."""
     literal: str
-    """What `--literal` costs, or why there is nothing to set."""
+    """The keys that `--literal` sets and their consequences, or the reason why it sets none."""
 
     def model(self, recipe: str | None) -> PaperModel:
-        """Return the model of a recipe, by default the first.
+        """Return the model of a recipe, by default the first model.
 
         Raises:
             UserError: the paper has no such recipe.
@@ -229,22 +249,25 @@ def read_paper(system: str) -> PaperManifest:
     """Read the manifest of a system.
 
     Raises:
-        UserError: there is none, or a field of it is wrong.
+        UserError: the system has no manifest, or a field of it is wrong.
     """
     if system not in paper_systems():
-        raise UserError(f"no paper of {system!r} is here; known are {', '.join(paper_systems())}")
+        raise UserError(f"no paper for {system!r}; choose from {', '.join(paper_systems())}")
     return parse_paper(_read(f"{system}.yaml"), f"{FOLDER}/{system}.yaml")
 
 
 def parse_paper(values: Mapping[str, Any], where: str) -> PaperManifest:
-    """Check a manifest's fields, and add the downloads that it names; errors name `where` it is
-    from.
+    """Check a manifest's fields, and add the downloads that it names.
+
+    Errors begin with `where`, the manifest's file.
     """
     known = _read(f"{SHARED}/downloads.yaml")
     questions = values.get("questions") or {}
     names = [each.get("download") for each in questions.values() if isinstance(each, Mapping)]
     if missing := sorted({str(name) for name in names} - known.keys()):
-        raise UserError(f"{where}: questions: there is no download {', '.join(missing)}")
+        raise UserError(
+            f"{where}: questions: {SHARED}/downloads.yaml has no download {', '.join(missing)}"
+        )
     downloads = {name: known[name] for name in dict.fromkeys(names)}
     return validated(PaperManifest, {**values, "downloads": downloads}, where)
 

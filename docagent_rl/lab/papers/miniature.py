@@ -1,7 +1,7 @@
-"""Downloads of benchmarks at miniature size: made reports in the files of the official ones.
+"""Make downloads of benchmarks at miniature size: synthetic reports in the official file formats.
 
-`python -m docagent_rl.lab.papers.miniature BENCHMARK FOLDER` writes what `docagent-rl data import
-BENCHMARK FOLDER` reads; `... model SYSTEM WORKSPACE` makes the tiny model of a system.
+`python -m docagent_rl.lab.papers.miniature BENCHMARK FOLDER` writes a folder that `docagent-rl data
+import BENCHMARK FOLDER` reads; `... model SYSTEM WORKSPACE` makes the tiny model of a system.
 """
 
 import argparse
@@ -24,17 +24,21 @@ from docagent_rl.samples.sample import Sample, Split
 _NOTHING = "Not answerable"
 _DPI = 144
 _SLIDES = 20
-"""Columns of pictures in a row of SlideVQA."""
+"""The number of columns of pictures in a row of SlideVQA."""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """Made reports with their questions, and the folder that a benchmark is written to."""
+    """Synthetic reports with their questions, and the folder to which a benchmark is written."""
 
     made: Path
+    """The folder of the reports."""
     out: Path
+    """The folder to which the benchmark is written."""
     name: str
-    """Begins the names of the documents: those of all benchmarks go into one store."""
+    """The beginning of the documents' names, which must differ between benchmarks: the documents of
+    all benchmarks go into one store.
+    """
 
     @cached_property
     def samples(self) -> Sequence[Sample]:
@@ -44,22 +48,22 @@ class Reports:
 
     @property
     def answerable(self) -> list[Sample]:
-        """Questions that have an answer."""
+        """The questions that have an answer."""
         return [each for each in self.samples if each.answerable]
 
     @property
     def documents(self) -> dict[str, Path]:
-        """PDFs by document."""
+        """The PDF of each document."""
         paths = sorted((self.made / "pdfs").glob("*.pdf"))
         return {f"{self.name}-{path.stem}": path for path in paths}
 
     def split_of(self, document: str) -> Split:
-        """Return the split of a document's questions; `train` where it has none."""
+        """Return the split of a document's questions; `train` if it has none."""
         found = (each.split for each in self.samples if each.doc_id == document)
         return next(found, Split.TRAIN)
 
     def copy_pdfs(self, folder: str) -> None:
-        """Put all PDFs into a folder of the download."""
+        """Copy all PDFs into a folder of the download."""
         place = self.out / folder
         place.mkdir(parents=True)
         for name, path in self.documents.items():
@@ -94,7 +98,7 @@ class Reports:
 
 
 def _mmlongbench_doc(reports: Reports) -> None:
-    """Write MMLongBench-Doc: all fields are text."""
+    """Write MMLongBench-Doc, whose fields are all text."""
     reports.copy_pdfs("data/documents")
     rows = [
         {
@@ -112,7 +116,7 @@ def _mmlongbench_doc(reports: Reports) -> None:
 
 
 def _longdocurl(reports: Reports) -> None:
-    """Write LongDocURL: typed answers, the window that a question was written from."""
+    """Write LongDocURL, with typed answers and the range of pages that a question is about."""
     reports.copy_pdfs("pdf_files")
     rows = [
         {
@@ -138,7 +142,7 @@ def _longdocurl(reports: Reports) -> None:
 
 
 def _slidevqa(reports: Reports) -> None:
-    """Write SlideVQA as the hub has it: the slides are in the rows of questions."""
+    """Write SlideVQA as on the hub, where the slides are in the rows of questions."""
     pictures = {name: reports.pages(name) for name in reports.documents}
     names = [f"page_{number}" for number in range(1, _SLIDES + 1)]
     for split in Split:
@@ -166,7 +170,7 @@ def _slidevqa(reports: Reports) -> None:
 
 
 def _mp_docvqa(reports: Reports) -> None:
-    """Write MP-DocVQA: one file a split, pages by name, the answer's page from 0."""
+    """Write MP-DocVQA, with one file for each split and named pages; answer pages count from 0."""
     for name in reports.documents:
         for number, page in enumerate(reports.pages(name)):
             reports.write(f"images/{name}_p{number}.jpg", page)
@@ -189,7 +193,7 @@ def _mp_docvqa(reports: Reports) -> None:
 
 
 def _dude(reports: Reports) -> None:
-    """Write DUDE: one file of all splits; evidence is a box, on a page from 0."""
+    """Write DUDE, with one file for all splits; evidence is a box on a page, counted from 0."""
     for name, path in reports.documents.items():
         reports.write(f"PDF/{reports.split_of(name).value}/{name}.pdf", path.read_bytes())
     rows = [
@@ -213,13 +217,13 @@ def _dude(reports: Reports) -> None:
 
 
 def _vidoseek(reports: Reports) -> None:
-    """Write ViDoSeek: questions over all PDFs of the download."""
+    """Write ViDoSeek, whose questions are about all PDFs of the download."""
     reports.copy_pdfs("vidoseek_pdf_document")
     reports.write("vidoseek.json", json.dumps({"examples": _corpus_rows(reports)}))
 
 
 def _vrag_rl(reports: Reports) -> None:
-    """Write what VRAG-RL's scripts make of SlideVQA."""
+    """Write the training data that VRAG-RL's scripts make from SlideVQA."""
     reports.copy_pdfs("pdf")
     reports.write("rag_dataset.json", json.dumps({"examples": _corpus_rows(reports)}))
 
@@ -242,7 +246,7 @@ def _corpus_rows(reports: Reports) -> list[dict[str, Any]]:
 
 
 def _uda(reports: Reports) -> None:
-    """Write UDA's three parts, each about the same reports; no pages of evidence."""
+    """Write UDA's three parts, all about the same reports; none names evidence pages."""
     papers = ("paper_tab", "paper_text")
     reports.copy_pdfs("src_doc_files/paper_docs")
     for part in (*papers, "feta"):
@@ -258,7 +262,7 @@ def _uda(reports: Reports) -> None:
 
 
 def _unidoc_rl(reports: Reports) -> None:
-    """Write UniDoc-RL's training data: page names, boxes in thousandths by them."""
+    """Write UniDoc-RL's training data, with named pages and boxes in thousandths by page name."""
     for name in reports.documents:
         for number, page in enumerate(reports.pages(name), start=1):
             reports.write(f"img/{name}_{number}.jpg", page)
@@ -284,7 +288,7 @@ def _unidoc_rl(reports: Reports) -> None:
 
 
 def _alden(reports: Reports) -> None:
-    """Write ALDEN's training data: pages in rows of a corpus, from 0 and as text."""
+    """Write ALDEN's training data, with pages as rows of a corpus; page numbers are text from 0."""
     rows: list[dict[str, Any]] = []
     ranges = {}
     for name in reports.documents:
@@ -319,13 +323,13 @@ WRITERS: Mapping[Benchmark, Callable[[Reports], None]] = {
     Benchmark.UNIDOC_RL: _unidoc_rl,
     Benchmark.ALDEN: _alden,
 }
-"""The benchmarks that papers use."""
+"""The functions that write the benchmarks which the papers use."""
 
 
 def write_miniature(benchmark: Benchmark, out: Path) -> None:
-    """Write a download of a benchmark about four short reports of its own, two of them to train on.
+    """Write a download of a benchmark with four short reports of its own, two of them for training.
 
-    The folder appears when it is whole; the same benchmark gives the same questions.
+    The folder appears only when it is complete; a benchmark always gets the same questions.
     """
     settings = SynthSettings(
         documents=4,
@@ -341,7 +345,7 @@ def write_miniature(benchmark: Benchmark, out: Path) -> None:
 
 
 def make_named(arguments: Sequence[str] | None = None) -> None:
-    """Make what the arguments name."""
+    """Make the benchmark or the model that the command-line arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=[*(each.value for each in WRITERS), "model"])
     parser.add_argument("where", nargs="+")

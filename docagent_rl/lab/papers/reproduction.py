@@ -1,4 +1,4 @@
-"""The chain of stages that reproduces a paper."""
+"""Compose the chain of stages that reproduces a paper."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class UnplacedService:
 
     name: str
     sentence: str
-    """What it needs, for which stages, and how to name a server elsewhere."""
+    """A sentence that says what it needs, for which stages, and how to name a server elsewhere."""
     optional: bool
     """True if only the report needs it, where the embedded rule judge replaces it."""
 
@@ -30,7 +30,8 @@ def reproduction(setting: Setting, resume_command: str) -> Chain:
     `resume_command` is the command that runs them again.
 
     Raises:
-        UserError: the paper has no weights to begin with, or no literal variant.
+        UserError: the chosen beginning needs weights that are not published, or `--literal` was
+            given and would change nothing.
     """
     _check(setting)
     return Chain(
@@ -70,7 +71,7 @@ def _stages(setting: Setting) -> Iterator[ChainStage]:
 
 
 def _services(setting: Setting) -> Iterator[Service]:
-    """Yield the servers that are started here, each on its GPUs."""
+    """Yield the servers that are started on this machine, each on its GPUs."""
     for name, gpus in ({} if setting.miniature else setting.placement.services).items():
         known = setting.manifest.services[name]
         command = f"exec vllm serve {setting.served(known)} --port {known.port}"

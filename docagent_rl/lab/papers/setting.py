@@ -16,11 +16,11 @@ from docagent_rl.lab.papers.manifest import (
 
 WORKSPACE = "DOCAGENT_WORKSPACE"
 LITERAL = "literal"
-"""Name of the ablation that sets what the paper prints where the recipe departs from it."""
+"""The name of the ablation that sets what the paper prints and the recipe departs from."""
 
 
 class Beginning(StrEnum):
-    """The beginning of a reproduction."""
+    """The value of `--from`: the model with which a reproduction begins."""
 
     WEIGHTS = "weights"
     """Evaluate the authors' weights."""
@@ -32,7 +32,7 @@ class Beginning(StrEnum):
 
 @dataclass(frozen=True)
 class Setting:
-    """A reproduction of one model of a paper."""
+    """A user's choices for the reproduction of one model of a paper."""
 
     manifest: PaperManifest
     model: PaperModel
@@ -47,7 +47,7 @@ class Setting:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of all commands."""
+        """The environment variables of all commands."""
         return {WORKSPACE: str(self.workspace)}
 
     @property
@@ -61,11 +61,11 @@ class Setting:
         return self.beginning is not Beginning.WEIGHTS
 
     def place(self, *parts: str) -> Path:
-        """Return a path of the workspace."""
+        """Return a path in the workspace."""
         return self.workspace.joinpath(*parts)
 
     def word(self, *parts: str) -> str:
-        """Return a path of the workspace as bash reads it."""
+        """Return a path in the workspace, quoted for bash."""
         return shlex.quote(str(self.place(*parts)))
 
     @property
@@ -101,14 +101,14 @@ class Setting:
 
     @property
     def overrides(self) -> list[str]:
-        """Overrides of every command that plays."""
+        """The overrides of every command that makes trajectories."""
         found = ["+profile=cpu"] if self.miniature else []
         if self.prompts is not None:
             found.append(f"docagent.prompt={shlex.quote(str(self.prompts))}")
         return found
 
     def asking(self) -> list[str]:
-        """Overrides with the addresses of services that the recipe does not read from variables."""
+        """Return overrides with the addresses of services that the recipe has no variable for."""
         if self.miniature:
             return []
         return [
@@ -118,16 +118,16 @@ class Setting:
         ]
 
     def literally(self) -> list[str]:
-        """Overrides that set what the paper prints where the recipe departs from it."""
+        """Return the overrides that set what the paper prints and the recipe departs from."""
         return [f"+{ABLATIONS}={self.manifest.system}/{LITERAL}"] if self.literal else []
 
     @property
     def has_literal(self) -> bool:
-        """True if the recipe has such an ablation."""
+        """True if the recipe has an ablation `LITERAL`."""
         return f"{self.manifest.system}/{LITERAL}" in ablation_names(self.model.recipe)
 
     def trainer_environment(self) -> dict[str, str]:
-        """Variables of the trainer: its GPUs, and that of the retriever."""
+        """Return the environment variables of the trainer, with its GPUs and the retriever's."""
         found = self.placement
         if self.miniature or self.machine.gpus == 0 or len(found.trainer) == self.machine.gpus:
             return self.environment

@@ -1,4 +1,4 @@
-"""Stages in which a model is fine-tuned, questions are chosen for it, and it is trained."""
+"""The stages that fine-tune a model, choose questions for it, and train it by RL."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 _LATEST = "latest_checkpointed_iteration.txt"
 _SFT_EPOCHS = 3
-"""All three papers with a supervised stage print it."""
+"""The number of epochs that all three papers with a supervised stage print."""
 _SHORT = {
     "sft": "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
     "data.train_batch_size=2",
@@ -23,7 +23,7 @@ _SHORT = {
 
 
 def model_stages(setting: Setting) -> Iterator[ChainStage]:
-    """Yield the stages that fetch models."""
+    """Yield the stages that download models."""
     if setting.miniature:
         path = setting.place("models", f"tiny_{setting.manifest.system}_{_family(setting)}")
         command = (
@@ -71,7 +71,7 @@ def model_stages(setting: Setting) -> Iterator[ChainStage]:
 
 
 def training_stages(setting: Setting) -> Iterator[ChainStage]:
-    """Yield the stages from trajectories of a teacher to a trained model."""
+    """Yield the stages from a teacher's trajectories to a trained model."""
     manifest = setting.manifest
     collects = manifest.collection is not None and _fine_tunes(setting)
     if collects:
@@ -116,7 +116,7 @@ def start_model(setting: Setting) -> str:
 
 
 def start_inputs(setting: Setting) -> tuple[Path, ...]:
-    """Return the files by which the model that RL starts from is known."""
+    """Return the files whose change means that RL starts from another model."""
     if _fine_tunes(setting):
         return (_tracker(setting, str(setting.model.sft)),)
     if setting.tuned and not setting.miniature:
@@ -156,7 +156,7 @@ def _collect(setting: Setting, given: Collection) -> ChainStage:
     words += ["--", *setting.overrides, *setting.asking()]
     return ChainStage(
         "collect",
-        f"have a teacher ({given.teacher} in the paper) play, and keep what passes the filters",
+        f"collect a teacher's trajectories ({given.teacher} in the paper), and filter them",
         " ".join(words).removesuffix(" --"),
         inputs=(setting.place("data", "train.parquet"),),
         outputs=(out / "kept.jsonl",),
@@ -169,7 +169,7 @@ def _collect(setting: Setting, given: Collection) -> ChainStage:
 def _teaching(setting: Setting) -> Estimate:
     number = question_count(setting, "train")
     asked = "unknown" if number is None else f"{number:,} questions"
-    return Estimate(None, None, f"the teacher's requests: {asked}, a request a turn")
+    return Estimate(None, None, f"the teacher's requests: {asked}, one request per turn")
 
 
 def _rows(setting: Setting, given: Collection) -> ChainStage:
@@ -183,7 +183,7 @@ def _rows(setting: Setting, given: Collection) -> ChainStage:
     )
     return ChainStage(
         "sft_rows",
-        "make rows of tokens of the trajectories",
+        "turn the trajectories into rows of tokens",
         command,
         inputs=(setting.place("collected", "kept.jsonl"),),
         outputs=(folder / "train.parquet", folder / "val.parquet"),
@@ -239,7 +239,7 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[ChainStage]:
         takes = estimates.evaluating(recipe, number, rule.trajectories, setting.machine)
     yield ChainStage(
         "pool",
-        f"play each question {rule.trajectories} times",
+        f"sample {rule.trajectories} trajectories of each question",
         " ".join(words).removesuffix(" --"),
         inputs=(pool, *start_inputs(setting)),
         outputs=(setting.place("pool", "trajectories.jsonl"),),
@@ -257,7 +257,7 @@ def _curate(setting: Setting, rule: Curation) -> Iterator[ChainStage]:
         command += f" --without {setting.word('collected', 'kept.jsonl')}"
     yield ChainStage(
         "curate",
-        "choose questions for RL by how often they were answered right",
+        "choose questions for RL by their share of right answers",
         command,
         inputs=(setting.place("pool", "trajectories.jsonl"),),
         outputs=(setting.place("data", "rl.parquet"),),
@@ -294,7 +294,7 @@ def _train(setting: Setting) -> ChainStage:
 
 
 def _validation(setting: Setting) -> str:
-    """Return the file of validation: the test's where the manifest has no questions for it."""
+    """Return the file of validation; it is that of the test if the manifest has none."""
     uses = {each.use for each in needed_questions(setting).values()}
     return "val.parquet" if "val" in uses else "test.parquet"
 
@@ -309,7 +309,7 @@ def _gpus(setting: Setting) -> list[str]:
 
 
 def engine(setting: Setting) -> list[str]:
-    """Return the override that a server spans no more GPUs than there are, where it would."""
+    """Return the override that reduces the GPUs of a rollout server to those that there are."""
     if setting.miniature:
         return []
     most = max(len(setting.placement.trainer), 1)
@@ -319,7 +319,7 @@ def engine(setting: Setting) -> list[str]:
 
 
 def playing(setting: Setting) -> list[str]:
-    """Return the overrides of a model that plays in the command's process, beside the retriever."""
+    """Return the overrides of a command that runs the model and the retriever in its process."""
     words = engine(setting)
     if setting.machine.gpus and not setting.miniature and setting.indexes[0].model is not None:
         words.append("docagent.retriever.encoder.device=cuda")

@@ -150,7 +150,7 @@ def test_a_wrong_field_is_named():
     with pytest.raises(UserError, match=r"vrag\.yaml\.rl\.questions"):
         parse_paper({**values, "rl": {"questions": "many"}}, "vrag.yaml")
     questions = {"x": {"download": "nowhere", "use": "test"}}
-    with pytest.raises(UserError, match="there is no download nowhere"):
+    with pytest.raises(UserError, match="has no download nowhere"):
         parse_paper({**values, "questions": questions}, "vrag.yaml")
 
 
