@@ -37,7 +37,7 @@ not depend on the order in which requests arrive.
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn."""
+    """The parameters with which tokens are drawn."""
 
     temperature: float = 1.0
     top_p: float = 1.0

@@ -34,7 +34,7 @@ class IndexMean(StrEnum):
 
 
 class TurnForm(StrEnum):
-    """How the advantage of a turn is made from the centred rewards `r[i,k] - mean[k]`."""
+    """A rule that makes the advantage of a turn from the centred rewards `r[i,k] - mean[k]`."""
 
     SUFFIX = "index_suffix"
     """The sum from the turn to the end of the trajectory."""

@@ -23,7 +23,7 @@ class Interval:
 
     @property
     def above_zero(self) -> bool:
-        """Whether the whole interval is above 0."""
+        """Return whether the whole interval is above 0."""
         return self.low > 0
 
     def __str__(self) -> str:

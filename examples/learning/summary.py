@@ -38,7 +38,7 @@ class Summary:
 
     @property
     def learns(self) -> bool:
-        """Whether the gain is above 0 for every seed, and over the seeds if there are several."""
+        """Return whether the gain is above 0 for every seed and, if several, over the seeds."""
         several = len(self.seeds) > 1
         return all(gain.above_zero for gain in self.gains) and (self.gain.above_zero or not several)
 

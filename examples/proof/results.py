@@ -72,7 +72,7 @@ class UnitResult:
 
     @property
     def current(self) -> bool:
-        """Whether the unit was measured with the current settings of its task."""
+        """Return whether the unit was measured with the current settings of its task."""
         task = get_task(self.system)
         return self.settings == settings_digest(task) and task.sizes.chose(self.warm_start)
 

@@ -54,7 +54,7 @@ class Unit:
 
     @property
     def own_warm_start(self) -> bool:
-        """Whether the arm has a warm start of its own, which no other arm shares."""
+        """Return whether the arm has a warm start of its own, which no other arm shares."""
         return self.ablation is not None and self.task.ablations[self.ablation].own_warm_start
 
 
