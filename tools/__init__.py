@@ -1,1 +1,1 @@
-"""Tools of this repository; nothing that is installed imports them."""
+"""Tools for developing this repository; the installed package does not import them."""

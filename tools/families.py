@@ -1,11 +1,10 @@
-"""Try every part of the chain with a tiny model of every family, on a CPU: the table of
-docs/models.md.
+"""Try every part of training with a tiny model of every family on a CPU: a table of docs/models.md.
 
-python -m tools.families WORKSPACE [FAMILY ...] (5 to 10 minutes per family; it makes a demo in a
-new workspace)
+python -m tools.families WORKSPACE [FAMILY ...]
 
-Each part is a separate run whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two
-with LoRA, supervised steps on trajectories of the oracle, and an evaluation of the RL checkpoint.
+This takes 5 to 10 minutes per family. If the workspace does not exist, a demo is made in it. Each
+part is a separate run whose log stays in `WORKSPACE/families/FAMILY`: two steps of RL, two with
+LoRA, supervised steps on the oracle's trajectories, and an evaluation of the RL checkpoint.
 Additional settings of a family are in `MORE`. `tools.layouts` prints the table of layouts.
 """
 
@@ -88,11 +87,11 @@ class Parts:
         )
 
     def rl(self) -> str:
-        """Train two steps, and save the last."""
+        """Train for two steps, save the last one, and compare log-probs of server and trainer."""
         return self._trained("rl", f"trainer.save_freq={STEPS}")
 
     def lora(self) -> str:
-        """Train two steps with an adapter."""
+        """Train for two steps with an adapter, and compare log-probs of server and trainer."""
         return self._trained("lora", "+lora=language")
 
     def _trained(self, name: str, *overrides: str) -> str:
@@ -111,7 +110,7 @@ class Parts:
         return f"{found.largest:.1e}, {found.mean:.1e} ({found.tokens:,} tokens)"
 
     def sft(self) -> str:
-        """Train four steps on trajectories that the oracle played."""
+        """Train for four steps on the oracle's trajectories; return the first and last loss."""
         folder = self.folder / "sft"
         log = self.folder / "sft.txt"
         kept = self.folder / "collected"
@@ -142,7 +141,7 @@ class Parts:
         return f"{float(losses[0]):.2f} to {float(losses[-1]):.2f}"
 
     def evaluation(self) -> str:
-        """Play five questions with the checkpoint of `rl`."""
+        """Evaluate the checkpoint of `rl` on five questions."""
         out = self.folder / "evaluated"
         data = self.workspace / "data" / "val.parquet"
         run = self.folder / "rl" / "run"
@@ -165,7 +164,11 @@ class Parts:
 
 
 def logged(log: Path, *command: str | Path) -> None:
-    """Run Python, writing its output to the log."""
+    """Run Python with a command, and write its output to the log.
+
+    Raises:
+        AssertionError: the command failed.
+    """
     with log.open("a") as file:
         file.write(json.dumps([str(part) for part in command]) + "\n")
         file.flush()

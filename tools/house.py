@@ -1,5 +1,6 @@
-"""`python -m tools.house [--table]`: checks sizes, imports and words of the package against
-`tools/house.toml`.
+"""Check sizes, imports and words of the package against `tools/house.toml`.
+
+python -m tools.house [--table]
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "docagent_rl"
 SETTINGS = Path(__file__).with_suffix(".toml")
 _SKIPPED = ("patches", "recipes", "node_modules")
-"""Folders that are skipped: links, whose targets are read in place, and what npm installs."""
+"""Folders that are skipped: links to folders elsewhere in the repository, and npm's packages."""
 
 app = typer.Typer(add_completion=False)
 
@@ -32,8 +33,10 @@ app = typer.Typer(add_completion=False)
 def main(
     table: Annotated[bool, typer.Option("--table", help="Print the current sizes.")] = False,
 ) -> None:
-    """Report import circles, packages beyond their budgets, names with words outside the glossary,
-    and docstrings that are clauses.
+    """Check the rules of the package's style and size; status 1 if one is broken.
+
+    Reported are circular imports, packages and functions beyond their budgets, names that several
+    modules define, names with words outside the glossary, and docstrings that are clauses.
     """
     settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
     sizes = package_statements(ROOT)
@@ -106,11 +109,10 @@ def statements_of(file: Path) -> int:
 
 
 def imports(*, types: bool = False, package: str = PACKAGE) -> dict[str, set[str]]:
-    """Return the modules of this project that each module imports, including imports inside
-    functions.
+    """Return the modules of this project that each module imports, also inside functions.
 
-    Parent packages are included unless they are empty. Imports for type checkers are included
-    if `types` is set.
+    Parent packages are included unless they are empty. Imports for type checkers are included if
+    `types` is set.
     """
     graph = grimp.build_graph(package, exclude_type_checking_imports=not types)
     named = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
@@ -197,8 +199,9 @@ def shared_names(files: Iterable[Path]) -> Iterator[str]:
 
 
 def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:
-    """Yield a sentence for each docstring that begins with one of these words, and thus is a
-    clause.
+    """Yield a sentence for each docstring that begins with one of these words.
+
+    Such a docstring is a clause, not a sentence or a noun.
     """
     for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

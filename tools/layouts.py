@@ -1,9 +1,9 @@
-"""Every family in every layout of rows, on the CPU: a table of docs/models.md.
+"""Compare every layout of rows with single rows for every family: a table of docs/models.md.
 
 python -m tools.layouts [FAMILY ...]
 
-It takes about half a minute per family, each in its own process, since verl changes the attention
-of classes permanently.
+It runs on the CPU and takes about half a minute per family. Each family has a process of its own,
+since verl changes the attention of classes permanently.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ CPU = Machine(None, 0.0, vllm=False)
 UNFUSED = {"gemma4": "no fused kernel supports its cap on logits"}
 """Families whose log-probs cannot be fused, and why; a run that asks for it is refused."""
 VALUES = 1e-4
-"""Maximum difference of any value of a critic."""
+"""Largest allowed difference of a critic's value."""
 COLUMNS = tuple(layouts(0, fused=True))
 
 
 @dataclass(frozen=True)
 class Found:
-    """Differences of a family from one row at a time.
+    """The differences between a family's layouts and single rows.
 
     Attributes:
-        layouts: of the policy, from transformers, by layout.
-        critic: largest difference between a packed critic's values and those of padded rows, by
-            row.
+        layouts: the differences between the policy and transformers, by layout.
+        critic: the largest difference between the values of a packed critic and those of single
+            rows, by row.
     """
 
     layouts: dict[str, Agreement]
@@ -72,7 +72,7 @@ def in_a_process(name: str, python: Path | str = sys.executable) -> Found:
     """Measure the layouts of a family in a separate process.
 
     Raises:
-        RuntimeError: it ended with an error; the message contains the end of its log.
+        RuntimeError: the process failed; the message contains the end of its log.
     """
     with tempfile.TemporaryDirectory(prefix="layouts-") as folder:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The text and the tables of docs/memory.md, which `python -m tools.recipe_pages` writes."""
+"""Compose docs/memory.md, which `python -m tools.recipe_pages` writes."""
 
 from docagent_rl.checks.budget import Place, total
 from docagent_rl.checks.budget_table import gib, sizes_of
@@ -15,7 +15,7 @@ SHOWN = (
     "Qwen/Qwen3.5-9B",
     "Qwen/Qwen3-8B",
 )
-"""Models whose layers the page lists."""
+"""The models whose layers the page lists."""
 _PAGE = """\
 # Memory
 
@@ -90,7 +90,7 @@ def memory_page() -> str:
 
 
 def _cards() -> str:
-    """Return a table of the cards that are known by name."""
+    """Return a table of the cards that have a name."""
     boxes = {name: size.replace("gb", " GB") for size, name in SOLD_AS.items()}
     rows = ["| card | nvidia-smi, MiB | a run may fill, GiB | counts for |\n|---|---:|---:|---|"]
     for name, size in CARDS.items():
@@ -99,7 +99,7 @@ def _cards() -> str:
 
 
 def _layers() -> str:
-    """Return a table of what layers of the listed models use."""
+    """Return a table of the bytes that layers of the listed models keep."""
     rows = [
         "| kB per token of a layer, or per patch of a tower | kept | at most |\n|---|---:|---:|"
     ]

@@ -1,4 +1,4 @@
-"""The table of `models.yaml` as Markdown, for docs/retrieval/models.md.
+"""Write the tables of `models.yaml` into docs/retrieval/models.md.
 
 python -m tools.models_table docs/retrieval/models.md
 """
@@ -90,7 +90,7 @@ def _prompt(prompt: str | None, spec: EncoderSpec) -> str:
 
 
 def main(path: Path) -> None:
-    """Write the tables into a page."""
+    """Write the tables into the page at `path`."""
     atomic_write(path, with_table(path.read_text(encoding="utf-8")))
 
 

@@ -1,6 +1,7 @@
-"""Sizes of the recipes of papers, by the budget: `recipes/papers/shared/sizes.yaml`.
+"""Compute the budgets of the papers' recipes for `recipes/papers/shared/sizes.yaml`.
 
-`docagent-rl reproduce --dry-run` reads it, so that it loads neither torch nor verl.
+`docagent-rl reproduce --dry-run` reads that file, so that it needs to import neither torch nor
+verl.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 
 GPUS = (8,)
-"""Numbers of GPUs of one node for which an update's memory is written down."""
+"""The numbers of GPUs, on one node, for which the file has an update's memory."""
 HEAD = """\
 # Sizes of the papers' recipes, by `docagent-rl recipes budget`.
 # Written by `python -m tools.paper_pages`.
@@ -28,7 +29,7 @@ HEAD = """\
 
 
 def sizes_text() -> str:
-    """Write the file."""
+    """Return the text of the file."""
     found = {}
     for system in paper_systems():
         for model in read_paper(system).models:
@@ -59,7 +60,7 @@ def _sizes(recipe: str) -> dict[str, Any]:
 
 
 def _tokens(config: DictConfig) -> int:
-    """Return the tokens of a trajectory: of a system with a row a step, those of all its steps."""
+    """Return the most tokens of a trajectory; if each turn is a row, those of all its turns."""
     row = int(config.data.max_prompt_length) + int(config.data.max_response_length)
     steps = config.docagent.env.get("max_steps") or 1
     return row * int(steps)

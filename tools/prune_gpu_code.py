@@ -1,5 +1,6 @@
-"""Drop the machine code for other GPUs from shared libraries:
-`python -m tools.prune_gpu_code 90 LIBRARY ...`.
+"""Remove the machine code for other GPUs from shared libraries.
+
+python -m tools.prune_gpu_code 90 LIBRARY ...
 
 A library with CUDA code contains each kernel once for every generation of GPUs. The code for other
 generations is overwritten with zeros, which compress to nothing; the library keeps its size and its
@@ -24,18 +25,18 @@ MAGIC = 0xBA55ED50
 CONTAINER = struct.Struct("<IHHQ")
 """Magic number, version, bytes of the header, bytes of all entries."""
 ENTRY = struct.Struct("<HHIQIIII")
-"""Kind, version, bytes of the header, bytes of the code, ..., at the end the architecture."""
+"""Kind, version, bytes of the header, bytes of the code, other fields, and the architecture."""
 CUBIN = 2
 """Kind of an entry that is machine code; the other kind is PTX."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """Machine code or PTX of some kernels.
+    """An entry of a library: machine code or PTX of some kernels.
 
     Attributes:
-        start: offset in the file.
-        size: bytes.
+        start: the offset of the code in the file.
+        size: the bytes of the code.
         kind: `CUBIN` or PTX.
         architecture: 90 for compute capability 9.0.
     """
@@ -47,8 +48,10 @@ class Code:
 
 
 def prune(path: Path, architecture: int) -> tuple[int, int]:
-    """Overwrite everything but machine code for this architecture; return the bytes kept and
-    dropped.
+    """Overwrite the code for other architectures with zeros.
+
+    Returns:
+        the bytes of code that were kept, and of code that was overwritten.
 
     Raises:
         ValueError: the file is not a 64-bit ELF file.
@@ -81,7 +84,7 @@ def codes(data: bytes | mmap.mmap) -> Iterator[Code]:
 
 
 def _section(data: bytes | mmap.mmap) -> tuple[int, int]:
-    """Return where the section begins and ends."""
+    """Return the offsets at which the section begins and ends."""
     if data[:5] != b"\x7fELF\x02":
         raise ValueError("not a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", data, 0x28)

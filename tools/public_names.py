@@ -1,7 +1,7 @@
-"""The public names of the package with their parameters, as stored in `tests/public_names.txt`.
+"""Write the public names of the package with their parameters into `tests/public_names.txt`.
 
-`python -m tools.public_names` writes the file; a test fails if that was forgotten. A line that
-changes is a change for everybody who extends the package.
+Run `python -m tools.public_names` after a change; a test fails if that was forgotten. A line that
+changes there is a change for everybody who extends the package.
 """
 
 import inspect
@@ -50,8 +50,9 @@ def _of_class(kind: type) -> Iterator[str]:
 
 
 def _parameters(value: Any) -> str:
-    """Return the parameters of a function or class without types; defaults only if they are
-    simple.
+    """Return the parameters of a function or class without types.
+
+    Defaults are shown only if they are numbers, texts, booleans or None.
     """
     # the parameters of an enumeration are Python's, and differ between its versions
     if not callable(value) or (inspect.isclass(value) and issubclass(value, Enum)):

@@ -1,8 +1,7 @@
-"""Figures about how the package reads, next to those of other projects: a reader judges them, there
-are no limits.
+"""Count figures of the package's style, to compare them with those of other projects.
 
-`python -m tools.house --table` prints them. The columns of other projects are in
-`tools/house.toml`, where they were counted once by the same rules.
+`python -m tools.house --table` prints them. There are no limits: a reader judges them. The figures
+of other projects are in `tools/house.toml`; they were counted once by the same rules.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _IGNORED = frozenset(
 
 @dataclass(slots=True)
 class Reading:
-    """Counts over some files."""
+    """The counts of some files."""
 
     lines: int = 0
     """All lines, including blank ones."""
@@ -44,6 +43,7 @@ class Reading:
     characters: int = 0
     """Characters in the lines with code."""
     wide: int = 0
+    """Lines with code that are wider than `WIDE`."""
     comments: int = 0
     """Lines with nothing but a comment."""
     statements: int = 0
@@ -75,7 +75,7 @@ class Reading:
             self.public += named and not node.name.startswith("_")
 
     def figures(self) -> dict[str, float]:
-        """Return the figures of the table by title."""
+        """Return the figures of the table, by their titles."""
         code = max(self.code, 1)
         lines = max(self.lines, 1)
         return {
@@ -90,7 +90,7 @@ class Reading:
 
 
 def read(files: Iterable[Path]) -> Reading:
-    """Count over files."""
+    """Return the counts of all files together."""
     reading = Reading()
     for file in files:
         reading.add(file.read_text(encoding="utf-8"))
@@ -98,8 +98,11 @@ def read(files: Iterable[Path]) -> Reading:
 
 
 def beside(reading: Reading, others: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return a table of the figures next to those of other projects, which are given by title and
-    project.
+    """Return a table of the figures next to those of other projects.
+
+    Args:
+        reading: the counts of this project.
+        others: the figures of other projects, by title and project.
     """
     projects = list(dict.fromkeys(project for figures in others.values() for project in figures))
     table = Table("", "here", *projects)

@@ -1,7 +1,8 @@
-"""`python -m tools.recipe_openings [--check]`: writes the notes at the top of recipes from their
-provenance.
+"""Write the notes in the opening comments of recipes from their provenance.
 
-The part of a recipe's opening comment above the notes is written by hand, and is kept.
+python -m tools.recipe_openings [--check]
+
+The part of a recipe's opening comment above the notes is written by hand, and is left as it is.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; status 1 if one is stale.")
+        bool, typer.Option("--check", help="Change nothing; status 1 if a recipe is stale.")
     ] = False,
 ) -> None:
-    """Write the notes of every recipe, or report which differ from its provenance."""
+    """Write the notes of every recipe, or report which recipes have stale notes."""
     stale = []
     for name in recipe_names(kind=None):
         file = RECIPES / f"{name}.yaml"
@@ -52,7 +53,7 @@ def main(
 
 
 def opened(name: str, root: Traversable) -> str:
-    """Return a recipe with the notes from its provenance."""
+    """Return the text of a recipe with the notes from its provenance."""
     lines = (root / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     comment = list(takewhile(lambda line: line.startswith("#"), lines))
     kept = list(takewhile(lambda line: line.removeprefix("# ") not in NOTES, comment))
@@ -83,7 +84,11 @@ def opening_notes(name: str, root: Traversable) -> list[str]:
 
 
 def shortened(key: str) -> str:
-    """Return a key of the configuration without what most of them begin with."""
+    """Return a key of the configuration with a short form of its longest common prefix.
+
+    Examples: `actor.optim.lr` for `actor_rollout_ref.actor.optim.lr`, `env.fetch` for
+    `docagent.env.fetch`.
+    """
     full = next((full for full in _SHORT if key.startswith(f"{full}.")), "")
     return f"{_SHORT.get(full, '')}{key.removeprefix(full)}"
 

@@ -1,4 +1,4 @@
-"""`python -m tools.recipe_pages`: writes docs/memory.md and docs/variants.md from the recipes."""
+"""Write docs/memory.md and docs/variants.md from the recipes: `python -m tools.recipe_pages`."""
 
 from __future__ import annotations
 
@@ -116,8 +116,8 @@ def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield the differences between the variants of a system; none if it does not have both.
 
     Yields:
-        The key below `docagent.env`, its value in the paper and in the released code, and its
-        meaning.
+        the key below `docagent.env`, its value in the paper, its value in the released code, and
+        its meaning.
     """
     system = get_system(name)
     config_type = system.config_type
@@ -165,9 +165,7 @@ def _explanation(config_type: type[BaseModel], path: list[str]) -> str:
 
 
 def _docstrings(kind: type) -> dict[str, str]:
-    """Return the strings below the attributes of a class and its bases, by attribute, each on one
-    line.
-    """
+    """Return the docstrings of the attributes of a class and its bases, each joined to one line."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if not base.__module__.startswith("docagent_rl."):

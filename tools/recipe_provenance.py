@@ -1,5 +1,6 @@
-"""`python -m tools.recipe_provenance`: reports settings of recipes whose provenance is missing or
-wrong.
+"""Report settings of recipes whose provenance is missing or wrong.
+
+python -m tools.recipe_provenance
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _HOW_IT_RUNS = re.compile(
     r"|ppo_micro_batch_size_per_gpu|use_dynamic_bsz|param_offload|optimizer_offload|max_num_batched_tokens)$"
     rf"|{ENV}\.(variant|allow_\w+|display\.grid|prompts)\b"
 )
-"""Keys on which a paper has no opinion: where a run is stored, what it must fit into, which data
-exist.
+"""Keys on which a paper has no opinion: folders of a run, services, limits of memory, and which
+data exist.
 """
 
 
@@ -51,8 +52,12 @@ def main() -> None:
 
 
 def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT) -> list[str]:
-    """Return a sentence for each setting of a composed recipe whose provenance is missing or
-    wrong.
+    """Return a sentence for each setting whose provenance is missing or wrong.
+
+    Args:
+        name: the recipe.
+        config: the composed recipe.
+        root: the folder of recipes and provenance.
     """
     found = read_provenance(name, root)
     return [
@@ -86,9 +91,7 @@ def _problems(name: str, found: Provenance, config: DictConfig, root: Traversabl
 
 
 def _opinions(name: str, values: DictConfig, root: Traversable) -> set[str]:
-    """Return the keys on which a paper could have an opinion: the environment's and the
-    recipe's.
-    """
+    """Return the keys of environment and recipe on which a paper could have an opinion."""
     text = (root / f"{name}.yaml").read_text(encoding="utf-8")
     sections = {key: value for key, value in yaml.safe_load(text).items() if key != "defaults"}
     keys = [key for key, _ in flat(sections)]

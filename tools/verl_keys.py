@@ -1,7 +1,9 @@
-"""`python -m tools.verl_keys [--check]`: writes the tables of verl's keys in docs/verl_switches.md.
+"""Write the tables of verl's keys in docs/verl_switches.md.
 
-They are generated from the ledgers (`docagent_rl/training/settings/verl_keys.yaml`,
-`verl_sft_keys.yaml`). The rest of the page is written by hand, and is kept.
+python -m tools.verl_keys [--check]
+
+The tables are generated from `docagent_rl/training/settings/verl_keys.yaml` and
+`verl_sft_keys.yaml`. The rest of the page is written by hand, and is left as it is.
 """
 
 from __future__ import annotations
@@ -37,10 +39,10 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")
+        bool, typer.Option("--check", help="Change nothing; status 1 if the page is stale.")
     ] = False,
 ) -> None:
-    """Write the tables of the page, or report that they differ from the ledgers."""
+    """Write the tables of the page, or report that they are stale."""
     now = PAGE.read_text(encoding="utf-8")
     wanted = with_tables(now)
     if now == wanted:
@@ -59,7 +61,7 @@ def with_tables(page: str) -> str:
 
 
 def counts() -> Iterator[str]:
-    """Yield the lines of the table of numbers."""
+    """Yield the lines of the table that counts keys by kind."""
     yield "| kind | keys of reinforcement learning | of supervised fine-tuning | what it is |"
     yield "|---|---|---|---|"
     numbers = {file: Counter(_kinds(file)) for file in REFERENCES}

@@ -1,9 +1,11 @@
-"""`python -m tools.viewer_build [--check]`: builds the viewer's page, or checks that it was built.
+"""Build the viewer's page, or check that the committed build belongs to the sources.
+
+python -m tools.viewer_build [--check]
 
 The build that users run is committed (`docagent_rl/lab/viewer/static`), so that they do not need
-npm. `build.json` next to the sources has the checksums of both: that they belong together is
-checked everywhere; that building the sources gives these files, wherever npm and its packages are
-available.
+npm. `build.json` next to the sources has the checksums of both, and the check compares them
+everywhere. Where npm and its packages are available, it also builds the sources and compares the
+files.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; status 1 if it is stale.")
+        bool, typer.Option("--check", help="Change nothing; status 1 if the build is stale.")
     ] = False,
 ) -> None:
     """Build the viewer's page from its sources, after checking types and running tests."""
@@ -41,12 +43,14 @@ def main(
     if shutil.which("npm") is None:
         if not check:
             _end("npm is missing (Node 20 or later)")
-        typer.echo("viewer: checksums fit; npm is missing, so it was not built again")
+        typer.echo("viewer: checksums match; npm is missing, so the page was not built again")
         return
     if not _installed():
         if not check:
             _end("npm ci failed: see above")
-        typer.echo("viewer: checksums fit; npm cannot get its packages, so it was not built again")
+        typer.echo(
+            "viewer: checksums match; npm cannot get its packages, so the page was not built again"
+        )
         return
     _npm("run", "check")
     _npm("test")
@@ -57,13 +61,11 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         _npm("exec", "--offline", "--", "vite", "build", "--outDir", folder, "--emptyOutDir")
         if digest(static, BUILT) != digest(Path(folder), BUILT):
-            _end("viewer: a build of the sources is not what docagent_rl/lab/viewer/static holds")
+            _end("viewer: a build of the sources differs from docagent_rl/lab/viewer/static")
 
 
 def stale(frontend: Path, static: Path) -> str | None:
-    """Return why the committed page does not belong to the sources; `None` if the checksums
-    match.
-    """
+    """Return an error if the committed page does not belong to the sources, else `None`."""
     recorded = json.loads((frontend / "build.json").read_text())
     now = sums(frontend, static)
     for what in ("sources", "built"):
@@ -81,7 +83,7 @@ def sums(frontend: Path, static: Path) -> dict[str, str]:
 
 
 def digest(folder: Path, names: Iterable[str]) -> str:
-    """Return the digest of files by name and content; a folder stands for all files in it."""
+    """Return a digest of the names and contents of files; a folder stands for all files in it."""
     found = hashlib.sha256()
     for name in names:
         place = folder / name

@@ -1,3 +1,4 @@
-"""Real PDFs for measuring retrieval, fetched from Debian's packages:
-`python -m tools.documents FOLDER`.
+"""Fetch real PDFs for measuring retrieval from Debian's packages.
+
+python -m tools.documents FOLDER
 """

@@ -1,4 +1,4 @@
-"""`python -m tools.documents`."""
+"""Fetch the documents: `python -m tools.documents FOLDER`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ def main(
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the documents and exit.")] = False,
 ) -> None:
-    """Fetch real PDFs from Debian's packages: manuals, slides, a survey, an illustrated guide, a
-    scan.
+    """Fetch real PDFs from Debian's packages: manuals, slides, a survey, a guide, a scan.
 
-    Needs no root and writes only to FOLDER. Each PDF is verified by its SHA-256. After an
-    interruption, run it again: existing files are kept. The documents keep the licences of their
+    The command needs no root and writes only to FOLDER. Each PDF is verified by its SHA-256. After
+    an interruption, run it again: existing files are kept. The documents keep the licences of their
     packages (--list).
     """
     console = Console(stderr=True, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Debian packages through apt, without root; the system's own lists and cache are not touched."""
+"""Download Debian packages with apt, without root and without changing the system's lists."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Apt:
     def download(self, package: str, version: str) -> tuple[Path, str]:
         """Download a package; return its file and its version.
 
-        If the mirror lacks the wanted version, the one that it offers is used: the caller checks
-        whether that will do.
+        If the mirror lacks the wanted version, the one that it offers is downloaded; the caller
+        must check whether it has the same documents.
 
         Raises:
             UserError: no mirror that apt knows has the package.
@@ -112,8 +112,7 @@ class Apt:
 
 
 def read_member(package: Path, path: str) -> bytes | None:
-    """Return a file of a package, or None if there is none with that name, without unpacking to
-    disk.
+    """Return a file of a package without unpacking it to disk, or None if there is no such file.
 
     Raises:
         UserError: the package is damaged.

@@ -1,4 +1,4 @@
-"""Putting the documents of a manifest into a folder."""
+"""Put the documents of a manifest into a folder."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Outcome:
     """The result of a fetch.
 
     Args:
-        placed: the documents that were fetched or made now.
-        kept: those that were already there and correct.
-        notes: what a reader should know, such as another version of a package.
+        placed: the documents that this fetch downloaded or made.
+        kept: the documents that were already there and correct.
+        notes: sentences for the user, such as that another version of a package was used.
     """
 
     placed: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The list of documents, and what is required of them."""
+"""Read and check the list of documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from docagent_rl.base.errors import UserError
 
 MANIFEST = Path(__file__).with_name("documents.json")
-"""The documents about which questions are asked."""
+"""The list of the documents that the hand-checked questions are about."""
 
 _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 

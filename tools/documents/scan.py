@@ -1,4 +1,4 @@
-"""Turning a PDF into a scan: grey page images, slightly crooked and noisy, without text."""
+"""Turn a PDF into a scan: grey page images, slightly crooked and noisy, without text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scan_pdf(pdf: bytes, *, dpi: int, seed: int, title: str) -> bytes:
         title: title of the new document.
 
     Returns:
-        A PDF with the same number and sizes of pages, without text.
+        a PDF with the same number and sizes of pages, without text.
     """
     rng = np.random.default_rng(seed)
     out = io.BytesIO()

@@ -1,1 +1,1 @@
-"""Campaigns of faults in the trainer and its services that take too long for tests."""
+"""Campaigns that break the trainer and its services, which take too long for tests."""

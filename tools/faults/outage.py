@@ -1,8 +1,9 @@
-"""Count trajectories masked by failing judges and roles, by outcome and turns:
-`python -m tools.faults.outage`.
+"""Count the trajectories that failing judges and roles mask, by end and number of turns.
 
-Every trajectory is played twice with the same script, once with all services working, so that the
-reward which a masked trajectory would have got is known.
+python -m tools.faults.outage
+
+Every trajectory is made twice with the same script, once with failing services and once with all
+services working, which shows the reward that a masked trajectory would have got.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SEED = 3
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the mean rewards and masked shares for each recipe."""
     keep_packages()
     logging.getLogger("docagent_rl").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as folder:
@@ -39,7 +40,7 @@ def main() -> None:
 
 
 def play(world: object, recipe: str, broken: float) -> list[Trajectory]:
-    """Play all trajectories while a share of the requests to services fails."""
+    """Make all trajectories while the share `broken` of the requests to services fails."""
     with Service(broken=broken) as service:
         crowd = Crowd(
             world, recipe, overrides(recipe.partition("_qwen")[0], service.url), seed=SEED
@@ -48,7 +49,7 @@ def play(world: object, recipe: str, broken: float) -> list[Trajectory]:
 
 
 def lines(well: Sequence[Trajectory], masked: Sequence[bool]) -> list[str]:
-    """Return the mean reward without and with masking, and the masked share by outcome and turn."""
+    """Return lines with the mean reward without and with masking, and the masked shares by kind."""
     kept = [t.reward for t, gone in zip(well, masked, strict=True) if not gone]
     mean = f"mean reward {fmean(t.reward for t in well):+.3f}, of those kept {fmean(kept):+.3f}"
     return [

@@ -1,10 +1,9 @@
-"""Kill each part of a run in each phase of a step, start the run again, and compare it with an
-unbroken one.
+"""Kill each part of a run in each phase of a step, restart it, and compare it with an unbroken run.
 
     python -m tools.faults.parts FOLDER [--beside N] [--part PART ...] [--phase PHASE ...]
 
-Cases for which the folder has outcomes are not repeated; the table is `FOLDER/parts.md`. A case
-takes two minutes.
+Cases that already have an outcome in the folder are not repeated; the table is `FOLDER/parts.md`.
+A case takes two minutes.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ PARTS = {
     "rollout server": "vLLMHttpServer",
     "engine": "VLLM::EngineCore",
 }
-"""A part of the process's command line."""
+"""For each part of a run, a text in the command line of its process."""
 PHASES = {
     "rollout": ".generate",
     "update": "_update_actor",
     "checkpoint": "_save_checkpoint",
     "weight sync": "_update_weights",
 }
-"""The name of a process of the run during that phase."""
+"""For each phase of a step, a text in the title of a process of the run during that phase."""
 LEFT_S = 30
 
 
@@ -65,13 +64,15 @@ class Outcome:
     """The outcome of one case.
 
     Args:
-        code: exit status of the killed run's driver.
+        part: the part that was killed.
+        phase: the phase in which it was killed.
+        code: the exit status of the killed run's driver.
         ended_s: seconds from the kill until the driver ended.
-        said: the driver's last line about it.
-        left: processes of the run that remained some time later.
+        said: the driver's last message about the kill.
+        left: the processes of the run that still existed 30 seconds later.
         whole: whether all steps have their trajectories and metrics, each trajectory was trained on
-            or masked, and no question occurs twice.
-        same_questions: whether every step played the same questions as the unbroken run.
+            or masked, and none was made twice.
+        same_questions: whether every step had the same questions as the unbroken run.
         same_rate: whether the last step had the same learning rate as in the unbroken run.
     """
 
@@ -87,10 +88,10 @@ class Outcome:
 
 
 def main() -> None:
-    """Try all cases."""
+    """Try all chosen cases, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--beside", type=int, default=1, help="number of runs at a time")
+    parser.add_argument("--beside", type=int, default=1, help="number of concurrent runs")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     parser.add_argument("--phase", choices=PHASES, action="append", help="default: all")
     given = parser.parse_args()
@@ -108,7 +109,7 @@ def main() -> None:
 
 
 def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
-    """Kill a part in a phase of the second step, inspect, restart, finish, and compare."""
+    """Kill a part in a phase of the second step, restart the run, and compare it with `plain`."""
     folder = plain.folder.parent / f"{part}_{phase}".replace(" ", "_").replace(",", "")
     kept = folder / "outcome.json"
     if kept.exists():
@@ -131,8 +132,10 @@ def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
 
 
 def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, ...]]:
-    """Start a run and kill a part; return the driver's exit status, the seconds it took to end, and
-    the remaining processes.
+    """Start a run and kill a part.
+
+    Returns:
+        the driver's exit status, the seconds that it took to end, and the remaining processes.
     """
     process = run.start()
     try:
@@ -153,7 +156,7 @@ def break_off(run: Run, part: str, phase: str) -> tuple[int, float, tuple[str, .
 
 
 def until(find: Callable[[], int | None], process: subprocess.Popen) -> int:
-    """Wait for a result while the driver runs, and return it."""
+    """Call `find` until it returns a process id, and return that; the driver must keep running."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := find()):
         assert process.poll() is None
@@ -163,12 +166,12 @@ def until(find: Callable[[], int | None], process: subprocess.Popen) -> int:
 
 
 def named(run: Run, text: str) -> int | None:
-    """Return a process of the run whose title contains a text."""
+    """Return the id of a process of the run whose title contains a text, or None."""
     return next((member.pid for member in members(run.folder) if text in title(member)), None)
 
 
 def asked(run: Run) -> Iterator[tuple[int, str, int]]:
-    """Yield step, question and trajectory number of everything that was played."""
+    """Yield step, question and number of each trajectory of a run."""
     for step in range(1, STEPS + 1):
         played = read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")
         yield from sorted((step, t.question_id, t.number) for t in played)
@@ -180,9 +183,7 @@ def numbers(run: Run, step: int) -> dict[str, float]:
 
 
 def is_whole(run: Run) -> bool:
-    """Return whether every step has its metrics and trajectories, and no trajectory was played
-    twice.
-    """
+    """Return whether every step has its metrics and trajectories, and none was made twice."""
     keys = list(asked(run))
     for step in range(1, STEPS + 1):
         found = numbers(run, step)

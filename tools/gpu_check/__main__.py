@@ -1,4 +1,4 @@
-"""`python -m tools.gpu_check`."""
+"""Run the checks: `python -m tools.gpu_check`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def main(
     only: Annotated[
-        list[str] | None, typer.Option(help="A check to run; repeat for several.")
+        list[str] | None, typer.Option(help="A check to run; repeatable. All by default.")
     ] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
     seconds: Annotated[
@@ -30,8 +30,9 @@ def main(
     ] = None,
     names: Annotated[bool, typer.Option("--list", help="List the checks and exit.")] = False,
 ) -> None:
-    """Check the training path on this machine's GPU; status 1 if a check fails, 3 if one was not
-    run.
+    """Check the training path on this machine's GPU.
+
+    The status is 1 if a check fails, and 3 if one was not run.
 
     Example: python -m tools.gpu_check --only attention --only models
     """

@@ -1,4 +1,4 @@
-"""The attention implementation that models use in a run."""
+"""Find the attention implementation that models use in a run."""
 
 from __future__ import annotations
 

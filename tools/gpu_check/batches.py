@@ -1,4 +1,4 @@
-"""Batches in the layout that verl's V1 trainer passes to its workers."""
+"""Make batches in the layout that verl's V1 trainer passes to its workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import Qwen2_5_VLConfig
 from verl.utils import tensordict_utils as tu
 
 PATCH = 3 * 2 * 14 * 14
-"""Shape of a patch: channels, frames, height, width."""
+"""Numbers in a patch: channels times frames times height times width."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Row:
 
     @property
     def image_tokens(self) -> int:
-        """Return the visual tokens of one image."""
+        """The number of visual tokens of one image."""
         return self.grid[0] * self.grid[1] // 4
 
     @property
     def tokens(self) -> int:
-        """Return the total number of tokens in the row."""
+        """The number of tokens of the row."""
         return self.prompt + self.text + self.images * (self.image_tokens + 2)
 
 
@@ -52,12 +52,12 @@ def nested(rows: list[Tensor]) -> Tensor:
 
 
 def make_batch(rows: list[Row], config: Qwen2_5_VLConfig, seed: int = 0) -> TensorDict:
-    """Return random tokens and pixels; the text tokens of the response count as sampled.
+    """Return a batch of random tokens and pixels; text tokens of responses count as sampled.
 
     Args:
-        rows: their lengths.
-        config: of the model, whose special tokens are not drawn.
-        seed: for everything random.
+        rows: the lengths of each row.
+        config: the model's configuration; its special tokens are not drawn.
+        seed: the seed of everything random.
     """
     draw = torch.Generator().manual_seed(seed)
     begin = config.vision_start_token_id

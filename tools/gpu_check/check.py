@@ -1,4 +1,4 @@
-"""A check and its result."""
+"""The types of a check and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Need(StrEnum):
 
 
 class Outcome(StrEnum):
-    """The end of a check."""
+    """The outcome of a check."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -30,13 +30,13 @@ class CheckError(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """One check, before its module is imported.
+    """The description of a check, which does not import its module.
 
     Attributes:
-        name: in the table, and for `--only`.
-        about: what it shows.
-        limit_s: seconds reserved for it on a GPU; it may also use what earlier checks left over.
-        needs: requirements without which it is not run.
+        name: the name in the table, and for `--only`.
+        about: a short description of what is checked.
+        limit_s: seconds reserved for the check on a GPU; it may also use what earlier checks left.
+        needs: the requirements without which the check is not run.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Machine:
 
     @property
     def device(self) -> str:
-        """`cuda` or `cpu`."""
+        """The name of the device, `cuda` or `cpu`."""
         return "cpu" if self.gpu is None else "cuda"
 
     def lacks(self, check: Check) -> list[Need]:
@@ -117,7 +117,7 @@ def expect(condition: bool, text: str) -> None:
 
 
 def scratch(folder: Path, name: str) -> Path:
-    """Create a separate folder for a check."""
+    """Create a folder `name` in `folder`, and return its path."""
     path = folder / name
     path.mkdir(parents=True, exist_ok=True)
     return path

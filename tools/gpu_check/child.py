@@ -1,4 +1,4 @@
-"""The process of one check: `python -m tools.gpu_check.child NAME RESULT FOLDER`."""
+"""Run one check in this process: `python -m tools.gpu_check.child NAME RESULT FOLDER`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tools.gpu_check.registry import find
 
 
 def main(name: str, result: Path, folder: Path) -> None:
-    """Run the check and write its result; any error other than `CheckError` ends the process with a
-    traceback.
+    """Run the check and write its result.
+
+    Any error other than `CheckError` ends the process with a traceback.
     """
     warnings.simplefilter("ignore")
     logging.basicConfig(level=logging.WARNING)

@@ -1,10 +1,9 @@
-"""Ways in which verl's workers lay out rows, in float32, compared with transformers on one row at a
-time.
+"""Compare the layouts of rows in verl's workers with transformers on one row at a time, in float32.
 
-Recipes for GPUs pack rows without padding, fuse log-probs and fill micro-batches by tokens; a tiny
-model does the same on the CPU, where torch attends to the rows of a pack one by one. In float32 a
-row that sees another row, positions of another row, and a lost image are all visible, whatever the
-family.
+Recipes for GPUs pack rows without padding, fuse log-probs and fill micro-batches by tokens. A tiny
+model does the same on the CPU, where torch computes attention for the rows of a pack one by one. In
+float32, the comparison shows errors such as a row that sees another row, positions of another row,
+or a missing image, whatever the family.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class SmallFamily:
     """A small model on disk, with a batch for it.
 
     Attributes:
-        path: of the model.
-        batch: all rows.
+        path: the folder of the model.
+        batch: the batch of all rows.
         exact: the results of transformers for the rows.
-        other: the batch with a different first row of the same lengths.
+        other: the same batch, but with a different first row of the same lengths.
     """
 
     path: Path
@@ -67,23 +66,24 @@ class SmallFamily:
 
     @property
     def lengths(self) -> list[int]:
-        """Return the tokens of each row."""
+        """The number of tokens of each row."""
         return self.batch["input_ids"].offsets().diff().tolist()
 
     @property
     def sampled(self) -> list[int]:
-        """Return the sampled tokens of each row."""
+        """The number of sampled tokens of each row."""
         return [int(mask.sum()) for mask in self.batch["response_mask"].unbind()]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Differences between a worker and transformers.
+    """The differences between a worker and transformers.
 
     Attributes:
-        rows: largest difference of a log-prob, in nats, by row.
-        cosines: of the gradients, by part of the model.
-        norms: of the gradients, relative to the reference.
+        rows: the largest difference of a log-prob in each row, in nats.
+        cosines: the cosines between the gradients, by part of the model.
+        norms: the norms of the worker's gradients relative to the reference's, by part of the
+            model.
     """
 
     rows: list[float]
@@ -110,7 +110,7 @@ def layouts(tokens: int, *, fused: bool) -> dict[str, Settings]:
     """Return the layouts in the order in which one process computes them: padded ones first.
 
     Args:
-        tokens: size of a dynamic micro-batch.
+        tokens: the number of tokens of a dynamic micro-batch.
         fused: whether the family's log-probs can be fused.
     """
     packed = {"lr": 0.0, "remove_padding": True, "attention": FLASH}
@@ -181,11 +181,10 @@ def values_apart(family: SmallFamily, settings: Settings, exact: Tensor) -> list
 def by_part(
     found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return the gradients of the tower and of the language model, each as one (n,) float64 per
-    side.
+    """Return both sides' gradients of the tower and of the language model, (n,) float64 each.
 
-    They are separate because a wrong tower would not show among the many parameters of the language
-    model.
+    They are separate because a wrong gradient of the tower would not show among the many parameters
+    of the language model.
 
     Raises:
         ValueError: one side has a gradient that the other one lacks.

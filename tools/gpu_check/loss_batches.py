@@ -1,6 +1,7 @@
-"""Mini-batches in which not everything is trained, as verl's V1 trainer passes them to its workers.
+"""Make mini-batches with untrained rows and tokens, as verl's V1 trainer passes them to workers.
 
-A row is spelled with a letter for each token of its response (`tools.gpu_check.loss_reference`).
+A row is spelled with one letter for each token of its response; `tools.gpu_check.loss_reference`
+has the letters.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from tools.gpu_check.batches import nested
 from tools.gpu_check.loss_reference import IMAGES, OBSERVED, TARGETS, TRAINED
 
 NUMBER = "row_number"
-"""Field of a batch: the number of each row, nested."""
+"""The field of a batch with the number of each row, nested."""
 FIELDS = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", "values", "returns")
 OUTPUTS = {"log_probs": "log_probs", "entropy": "entropy", "values": "vpreds"}
-"""The model's outputs by verl's name, with the reference's name: a batch has (old) `values` too."""
+"""verl's names of the model's outputs, with the names in the reference. They differ for values,
+because `values` in a batch are the old ones.
+"""
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,10 @@ def make_batch(
 
 
 def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
-    """Add what the trainer's passes leave in a batch, around the current outputs (t,) for each
-    row's response.
+    """Add the fields that the trainer's passes leave in a batch.
 
-    Ratios are on both sides of every clip, and some divergences beyond their bound.
+    They are drawn around `own`, the current outputs (t,) for each row's response. Ratios lie on
+    both sides of every clip, and some divergences beyond their bound.
     """
     draw = torch.Generator().manual_seed(seed)
     columns: dict[str, list[Tensor]] = {name: [] for name in FIELDS}
@@ -158,14 +161,14 @@ def add_numbers(data: TensorDict, own: Sequence[Tensor], seed: int = 1) -> None:
 
 @dataclass(frozen=True)
 class SeenRow:
-    """A row as a loss saw it: the model's outputs (t,) over its response, and their gradients."""
+    """The outputs (t,) of a row's response that a loss got, and their gradients, by name."""
 
     outputs: Mapping[str, Tensor]
     gradients: Mapping[str, Tensor]
 
 
 class Recorder:
-    """A loss that records, by row number and on the CPU, what another loss does with each row."""
+    """A loss that calls another loss, and records each row's outputs and gradients on the CPU."""
 
     def __init__(self, loss: Callable[..., tuple[Tensor, dict[str, Any]]]) -> None:
         self._loss = loss

@@ -1,4 +1,4 @@
-"""The losses of policy and critic in float64, token by token, from their definitions.
+"""Compute the losses of policy and critic in float64, token by token, from their definitions.
 
 No code of verl or the plugin is called. Gradients are torch's own through these formulas.
 
@@ -32,9 +32,9 @@ TRAINED = frozenset("sp")
 TARGETS = frozenset("s")
 OBSERVED = frozenset("oi")
 IMAGES = frozenset("i")
-"""Letters for tokens that the policy trains, for which the critic has a target, that nobody
-sampled, and, among the last, those that stand for images. The remaining letter, `r`, is a token
-that was sampled and rejected.
+"""The letters of tokens that the policy trains (`TRAINED`), for which the critic has a target
+(`TARGETS`), that were not sampled (`OBSERVED`), and, among these, that stand for images (`IMAGES`).
+The remaining letter, `r`, is a token that was sampled and rejected.
 """
 LOG_RATIO = 20.0
 DIVERGENCE = 10.0
@@ -116,8 +116,10 @@ def policy_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str,
 
 
 def value_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str, Tensor]:
-    """Return the loss of a critic's mini-batch, as `loss`: half of the larger of two squared
-    errors.
+    """Return the loss of a critic's mini-batch, as `loss`.
+
+    It is half of the larger of two squared errors: that of the value, and that of the value clipped
+    to the neighbourhood of the old one.
     """
     losses = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""One update by a verl worker, compared with loss and gradients in float64."""
+"""Compare one update by a verl worker with loss and gradients in float64."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SMALL_LOSS = 0.1
 
 @dataclass(frozen=True)
 class Layout:
-    """The division of a step.
+    """The division of a step into mini-batches and micro-batches.
 
     Attributes:
-        mini: rows of a mini-batch, over all workers.
-        micro: rows of a micro-batch on one worker; None fills them with `tokens`.
-        tokens: size of a dynamic micro-batch.
+        mini: the number of rows of a mini-batch, over all workers.
+        micro: the number of rows of a micro-batch on one worker; None for dynamic micro-batches.
+        tokens: the number of tokens of a dynamic micro-batch.
     """
 
     mini: int = 8
@@ -102,7 +102,7 @@ def _scale(objective: Objective) -> int | None:
 
 
 def set_policy_loss(made: Any, objective: Objective, image: int) -> Callable[..., Any]:
-    """Return a policy's loss as a run composes it, and set up the worker to count for it."""
+    """Return a policy's loss as a run composes it, and give the worker the rule that it needs."""
     base = partial(ppo_loss, config=policy_settings(objective))
     if objective.mode == TRAJECTORY:
         return TrajectoryMeanLoss(base)
@@ -126,16 +126,16 @@ def differences(
     layout: Layout,
     image: int,
 ) -> dict[str, float]:
-    """Train on a step; return the largest differences over its mini-batches, by what differs.
+    """Train on a step, and return the largest differences over its mini-batches by name.
 
-    Every rank calls it with the whole step, of which it trains its own part, divided as by verl's
-    dispatch.
+    Every rank calls this with the whole step, and trains on its own part, which is the one that
+    verl's dispatch would give it.
 
     Args:
         made: a worker, `POLICY_WORKER` or a critic's.
-        data: the step, with what the trainer's passes left in it.
+        data: the step, with the fields that the trainer's passes add.
         rows: the same rows, spelled.
-        objective: what is minimised.
+        objective: the loss.
         layout: the division into mini-batches and micro-batches.
         image: the placeholder for images.
     """
@@ -197,9 +197,7 @@ def _apart(
     expected: Tensor,
     workers: int,
 ) -> dict[str, float]:
-    """Return differences of a mini-batch's loss and gradients, relative to the reference's
-    largest.
-    """
+    """Return the differences of a mini-batch's loss and gradients, relative to the reference."""
     size = max(abs(expected.item()), SMALL_LOSS)
     found = {"loss": abs(loss - expected.item()) / size}
     outputs = next(iter(seen.values())).gradients

@@ -1,4 +1,4 @@
-"""The hardware of this machine."""
+"""Find the hardware of this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tools.gpu_check.check import Machine
 
 
 def this_machine() -> Machine:
-    """Return the first GPU, unless `VERL_PLATFORM=cpu` asks for the CPU."""
+    """Return this machine with its first GPU, or without it if `VERL_PLATFORM=cpu` is set."""
     import torch
 
     vllm = importlib.util.find_spec("vllm") is not None

@@ -1,4 +1,4 @@
-"""Peak memory and time of a call."""
+"""Measure peak memory and time of a call."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CLEAR_REFS = Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one call.
+    """Peak memory and time of one call.
 
     Attributes:
-        peak_mib: peak above what was allocated before: by torch's allocator on a GPU, by the
-            process elsewhere.
-        seconds: wall time.
-        later_mib: the same after the mark of `Meter`, 0 without one; `peak_mib` is then the peak
-            before the mark.
+        peak_mib: peak memory above what was allocated before the call: by torch's allocator on a
+            GPU, by the process on a CPU. If the call marks a second phase (`Meter.mark`), this is
+            the peak of the first one.
+        seconds: wall-clock time.
+        later_mib: the peak of the second phase, above the same memory; 0 if there is none.
     """
 
     peak_mib: float
@@ -33,7 +33,7 @@ class Cost:
         return f"{_size(max(self.peak_mib, self.later_mib))}, {self.seconds:.2f} s"
 
     def as_dict(self) -> dict[str, float]:
-        """Return the cost as JSON types."""
+        """Return the numbers by name, as JSON types."""
         return asdict(self)
 
 

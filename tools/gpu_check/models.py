@@ -1,6 +1,4 @@
-"""Qwen2.5-VL with random weights: small models with the real head sizes, and slices of the real
-model.
-"""
+"""Make Qwen2.5-VL with random weights: small models with real head sizes, and a few real layers."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ def configuration(
 def write_checkpoint(
     folder: Path, config: Qwen2_5_VLConfig, *, device: str = "cpu", seed: int = 0
 ) -> Path:
-    """Write a folder that verl loads like one from the hub; weights from a GPU are in bfloat16."""
+    """Write a model that verl can load; its weights are bfloat16 if `device` is a GPU."""
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     torch.manual_seed(seed)
     with torch.device(device):

@@ -1,8 +1,8 @@
-"""A transformers model on one row at a time, in float32: the reference for verl's engines.
+"""Run a transformers model on one row at a time, in float32: the reference for verl's engines.
 
-It uses no code of verl or the plugin: pictures are the image processor's own floats, positions the
-model's own, attention is transformers' plain implementation, log-probs are a `log_softmax` in
-float64, and gradients are torch's.
+It uses no code of verl or the plugin. Pictures are the floats that the image processor returns, and
+positions are the model's own. Attention is transformers' plain implementation, log-probs are a
+`log_softmax` in float64, and gradients are torch's.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids")
 
 @dataclass(frozen=True)
 class Reference:
-    """Log-probs of all sampled tokens, (n,) float64, and the gradient of each parameter, on the
-    CPU.
+    """The log-probs of all sampled tokens, float64 of shape (n,), and each parameter's gradient.
+
+    Both are on the CPU.
     """
 
     log_probs: Tensor
@@ -39,7 +40,7 @@ class Reference:
 def reference(
     path: Path, rows: list[ShownRow], processor: Any, temperature: float, device: str
 ) -> Reference:
-    """Return log-probs, and the gradient of the sum of `-noise * log-prob / LOSS_SCALE`."""
+    """Return the log-probs of rows, and the gradients of `-sum(noise * log_probs) / LOSS_SCALE`."""
     images = getattr(processor, "image_processor", None)
     kind = AutoModelForCausalLM if images is None else AutoModelForImageTextToText
     model = (
@@ -59,9 +60,9 @@ def reference(
 
 
 def by_torch(model: Any) -> None:
-    """Have a model's delta layers compute with torch, in float32, whatever kernels are installed.
+    """Make a model's delta layers compute with torch in float32, whatever kernels are installed.
 
-    Those of flash-linear-attention multiply float32 as TF32.
+    The kernels of flash-linear-attention multiply float32 numbers as TF32.
     """
     for module in model.modules():
         if hasattr(module, "chunk_gated_delta_rule"):

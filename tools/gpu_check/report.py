@@ -1,4 +1,4 @@
-"""The results as a table and as JSON."""
+"""Return the results of checks as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = ("torch", "triton", "transformers", "verl", "vllm", "flash-attn", "ra
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of the packages that matter, as far as they are installed."""
+    """Return the versions of `PACKAGES`; None for those that are not installed."""
     found: dict[str, str | None] = {}
     for name in PACKAGES:
         try:

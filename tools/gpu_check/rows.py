@@ -1,6 +1,4 @@
-"""Rows with pictures, and the batch that the plugin makes of them: patches of bytes, positions and
-masks.
-"""
+"""Make rows with pictures, and the batch that the plugin would make from them."""
 
 from __future__ import annotations
 
@@ -24,9 +22,9 @@ from tools.gpu_check.batches import nested
 
 TEMPERATURE = 0.7
 LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3, 2)))
-"""For each row: tokens of the prompt, words of the response, and images, given by the tokens of
-their shorter side. Two images of a row, and some of different rows, have the same size: if they are
-swapped, only the numbers can tell.
+"""For each row: the tokens of the prompt, the words of the response, and its images, each given by
+the tokens of its shorter side. Two images of a row, and some of different rows, have the same size,
+so that swapped images would change only the numbers.
 """
 
 
@@ -39,11 +37,11 @@ class ShownRow:
     """A row of random words and pictures.
 
     Attributes:
-        ids: (t,) int64.
+        ids: token ids, (t,) int64.
         prompt: number of tokens before the response.
-        sampled: (t,) bool; words of the response.
-        noise: (t,) weight of each token's log-prob in the loss.
-        pictures: in the order of their placeholders.
+        sampled: (t,) bool, true for the words of the response.
+        noise: (t,), the weight of each token's log-prob in the loss.
+        pictures: the pictures, in the order of their placeholders.
     """
 
     ids: Tensor
@@ -75,8 +73,9 @@ def _row(
 
 
 def _picture(images: Any, side: int, draw: torch.Generator) -> Image.Image:
-    """Return noise of `side` by `side + 1` tokens, or more if the processor enlarges small
-    pictures.
+    """Return a picture of noise with `side` by `side + 1` tokens.
+
+    It has more tokens if the processor enlarges small pictures.
     """
     unit = images.patch_size * images.merge_size if hasattr(images, "merge_size") else UNIT
     pixels = torch.randint(256, (side * unit, (side + 1) * unit, 3), generator=draw)
@@ -99,7 +98,7 @@ def _words(processor: Any, count: int, draw: torch.Generator) -> Tensor:
 
 
 def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
-    """Return the batch of a worker: what the plugin would store for the rows, in verl's layout.
+    """Return the batch of a worker, in verl's layout, with the fields that the plugin stores.
 
     `processor` has the `get_rope_index` that verl adds; for a text-only model it is a tokenizer.
     """
@@ -128,9 +127,7 @@ def as_batch(rows: list[ShownRow], processor: Any) -> TensorDict:
 
 
 def _stored(row: ShownRow, processor: Any) -> dict[str, Tensor]:
-    """Return the images of a row as the plugin sends them: patches of bytes, or features of whole
-    images.
-    """
+    """Return a row's images as the plugin sends them: patches as bytes, or features of images."""
     if not row.pictures:
         return {}
     images = processor.image_processor

@@ -1,4 +1,4 @@
-"""Running each check in its own process, so that a crash or a full GPU ends only that check."""
+"""Run each check in its own process, so that a crash or a full GPU ends only that check."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def run_checks(
         checks: the checks.
         machine: where they run.
         folder: for their files and logs.
-        limit_s: seconds for all together. A check may use the remaining time minus the limits of
-            those after it; one for which nothing remains is not run.
+        limit_s: seconds for all checks together. A check may use the remaining time minus the
+            limits of the checks after it; a check for which no time remains is not run.
 
     Yields:
-        Each check with its result, as soon as it has finished.
+        each check with its result, as soon as it has finished.
     """
     chosen = list(checks)
     slow = SLOW_PROCESSOR if machine.gpu is None else 1
@@ -75,8 +75,8 @@ def run_one(
         check: the check.
         machine: where it runs.
         folder: for its files and its log.
-        limit_s: seconds.
-        command: makes the command line from the check, its result file and its folder.
+        limit_s: the most seconds that it may take.
+        command: returns the command line for a check, its result file and its folder.
     """
     own = folder / check.name
     own.mkdir(parents=True, exist_ok=True)
@@ -114,8 +114,9 @@ def _command(check: Check, result: Path, folder: Path) -> list[str]:
 
 
 def environment(machine: Machine, folder: Path) -> dict[str, str]:
-    """Return the environment variables of a check's process: one rank, no network, the machine's
-    platform.
+    """Return the environment variables of a check's process.
+
+    They set up one rank without a network, on the machine's platform.
     """
     own = {
         "RANK": "0",

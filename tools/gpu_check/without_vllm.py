@@ -1,4 +1,4 @@
-"""verl's weight transfer where vLLM is not installed."""
+"""Make verl's weight transfer importable where vLLM is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verl's own workers over FSDP2 with one rank, and what is read from them."""
+"""Make verl's own workers over FSDP2 with one rank, and read their results."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ VALUE = "value_model"
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a computation.
+    """The settings of a worker.
 
     Attributes:
         bf16: cast parameters to bfloat16 for the passes; otherwise everything is float32.
         remove_padding: pack rows, as recipes do.
         checkpointing: recompute activations in the backward pass.
-        fused: backend of the fused log-probs, `triton` or `torch`; None computes whole logits.
-        attention: of the language model and the vision tower.
-        tokens: size of a dynamic micro-batch; None takes `rows` rows at a time.
-        rows: size of a micro-batch that is not dynamic.
-        forward_only: a reference; under FSDP2 its weights are offloaded.
-        lr: learning rate.
+        fused: the backend of fused log-probs, `triton` or `torch`; None computes whole logits.
+        attention: the attention of the language model and the vision tower.
+        tokens: the number of tokens of a dynamic micro-batch; None takes `rows` rows at a time.
+        rows: the number of rows of a micro-batch that is not dynamic.
+        forward_only: make a reference; under FSDP2 its weights are offloaded.
+        lr: the learning rate.
         offload_optimizer: keep the optimizer's states in host memory.
     """
 
@@ -63,8 +63,9 @@ def make_worker(
     kind: str = POLICY,
     worker: type[TrainingWorker] = TrainingWorker,
 ) -> TrainingWorker:
-    """Return a verl worker with the model of a folder, and a loss: `surrogate`, or for critics
-    `squared_error`.
+    """Return a verl worker with the model of a folder.
+
+    Its loss is `surrogate`, or for critics `squared_error`.
     """
     number = "bf16" if settings.bf16 else "fp32"
     engine = FSDPEngineConfig(
@@ -106,14 +107,15 @@ def make_worker(
 
 
 def surrogate(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
-    """Return the sum of log-probs of sampled tokens with random weights, which does not depend on
-    how a batch is divided.
+    """Return a loss: the sum of sampled tokens' log-probs with random weights.
+
+    It does not depend on how a batch is divided.
     """
     return _weighted(model_output["log_probs"], data, lambda found, noise: -noise * found)
 
 
 def squared_error(model_output: Any, data: TensorDict, dp_group: Any = None) -> tuple[Tensor, dict]:
-    """Return the distance of the values from random targets."""
+    """Return a loss: the sum of squared differences between values and random targets."""
     return _weighted(model_output["values"], data, lambda found, noise: (found - noise).square())
 
 
@@ -142,9 +144,7 @@ def response_outputs(made: TrainingWorker, data: TensorDict) -> list[Tensor]:
 
 
 def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[str, Tensor]]:
-    """Take one step; return its loss, the gradient's norm, and gradients by parameter, on the
-    CPU.
-    """
+    """Take one step; return its loss, the gradient's norm, and gradients by parameter on CPU."""
     data = data.copy()
     seen = {}
     step = made.engine.optimizer_step
@@ -166,8 +166,9 @@ def optimizer_states(made: TrainingWorker) -> dict[str, Tensor]:
 
 
 def train_without_step(made: TrainingWorker, data: TensorDict) -> None:
-    """Run the forward and backward pass over a batch; gradients are dropped, and the optimizer
-    creates no states.
+    """Run the forward and backward pass over a batch without an optimizer step.
+
+    Gradients are dropped, and the optimizer creates no states.
     """
     data = data.copy()
     engine = made.engine

@@ -1,1 +1,1 @@
-"""Counting what layers keep for the backward pass, with tensors that have no memory."""
+"""Count the bytes that layers keep for the backward pass, with tensors that have no memory."""

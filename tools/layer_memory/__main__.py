@@ -1,5 +1,6 @@
-"""`python -m tools.layer_memory`: what layers keep, by the budget's formulas and by autograd's
-hooks.
+"""Compare the bytes that layers keep by the budget's formulas and by autograd's hooks.
+
+python -m tools.layer_memory [PART_OF_A_MODEL_NAME ...]
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Layers of all families, at released and other widths, and how each is called."""
+"""Build layers of all families at released and other widths, and count the bytes that they keep."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tools.layer_memory.meter import Memory, per_token
 HALF = torch.bfloat16
 MANY = 65_536
 CHUNKED = 4_096
-"""Number of tokens with which a layer is counted: enough to make gradients of weights negligible;
-fewer if the layer loops over tokens.
+"""The number of tokens with which a layer is counted. It is large, so that gradients of weights are
+negligible, but smaller (`CHUNKED`) if the layer loops over tokens.
 """
 # widths of published models whose sizes are not listed in docagent_rl/models
 OTHERS: dict[str, Callable[[], Any]] = {
@@ -100,7 +100,7 @@ def count(family: Family, name: str, config: Any) -> Iterator[Counted]:
 
 
 def shortened(config: Any) -> Any:
-    """Reduce a configuration to as many layers as show every kind, and one of the tower."""
+    """Reduce a configuration to the fewest layers that include every kind, and one of the tower."""
     text = config.get_text_config()
     vision = getattr(config, "vision_config", None)
     if not getattr(text, "num_kv_shared_layers", 0):
@@ -142,8 +142,9 @@ def kinds(text: Any) -> list[tuple[str, int]]:
 
 
 def text_call(layer: nn.Module, text: Any, number: int) -> Callable[[int], Callable[[], Any]]:
-    """Return a function that prepares a call of a layer with a number of tokens, as a pack of two
-    rows.
+    """Return a function that prepares a call of a layer for a number of tokens.
+
+    The tokens are a pack of two rows.
     """
 
     def call_of(tokens: int) -> Callable[[], Any]:
@@ -170,9 +171,7 @@ def text_call(layer: nn.Module, text: Any, number: int) -> Callable[[int], Calla
 
 
 def tower_call(model: Any, vision: Any) -> tuple[nn.Module, Callable[[int], Callable[[], Any]]]:
-    """Return a layer of the tower, and a function that prepares a call of it with a number of
-    patches.
-    """
+    """Return a layer of the tower, and a function that prepares a call of it for many patches."""
     width = vision.hidden_size
     if hasattr(model, "visual"):
         block = model.visual.blocks[0]

@@ -1,4 +1,4 @@
-"""Bytes that a call keeps for its backward pass, and the most that it uses at a time.
+"""Measure the bytes that a call keeps for its backward pass, and its peak.
 
 Tensors are torch's fake tensors, which have shapes and types but no memory, so that layers can be
 counted at their released width on any machine. Fake GPU tensors cannot go backward without a GPU;
@@ -36,13 +36,13 @@ class Memory:
     """Bytes used by one call, without parameters and their gradients."""
 
     kept: int
-    """Saved by autograd at the end of the forward pass, counting each storage once."""
+    """Bytes that autograd has saved at the end of the forward pass; each storage counts once."""
     peak: int
-    """The most that is alive at a time in forward and backward pass, without the call's inputs."""
+    """The most bytes alive at a time in forward and backward pass, without the call's inputs."""
 
 
 class CudaCasts(TorchFunctionMode):
-    """Under autocast, computes in float32 what autocast computes in float32 on a GPU."""
+    """Makes autocast on a CPU compute in float32 the functions for which it does so on a GPU."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function, with its arguments cast."""
@@ -166,9 +166,7 @@ def _drop(parameter: Tensor) -> None:
 def per_token(
     module: nn.Module, call_of: Callable[[int], Callable[[], Any]], tokens: int
 ) -> Memory:
-    """Return the bytes that each additional token uses, from measurements with `tokens` and twice
-    as many.
-    """
+    """Return the bytes per additional token, from measurements with `tokens` and twice as many."""
     few, many = (measure(module, call_of(number)) for number in (tokens, 2 * tokens))
     kept = -(-(many.kept - few.kept) // tokens)
     return Memory(kept, -(-(many.peak - few.peak) // tokens))

@@ -1,5 +1,5 @@
-"""Mutation tests of the core: small changes of its code, each of which a test has to detect.
+"""Mutation testing of the core: small changes of its code (mutants), which tests should detect.
 
-`make mutants` tries them all (hours on two cores); `python -m tools.mutants --only losses` tries
-one part, `--sample 100` a hundred per part.
+`make mutants` tries all of them (hours on two cores). `python -m tools.mutants --only losses` tries
+one part, and `--sample 100` tries a hundred of each part.
 """

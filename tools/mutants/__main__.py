@@ -1,7 +1,7 @@
 """Try the mutants of the core: `python -m tools.mutants [--only PART] [--sample N]`.
 
-Survivors are printed. Those in `equivalent.txt` next to this file change nothing observable, each
-with its reason, and are not counted.
+Mutants that no test detects are printed. Those listed in `equivalent.txt` next to this file, each
+with a reason, change nothing observable and are not tried.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ ELSEWHERE = {
     "importers": ("tests/commands/test_data_import.py",),
     "envs": ("tests/systems",),
 }
-"""Tests of a part outside of the mirrored folder: the lines of the bias card, the commands for
-samples, and the systems, which play in environments.
+"""Tests of a part that are outside of its mirrored folder: the bias card for advantages, commands
+for samples and importers, and the systems for environments.
 """
 GOAL = 0.95
 PATIENCE_S = 60
@@ -60,12 +60,12 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """Return its name in `equivalent.txt`."""
+        """The mutant's name in `equivalent.txt`."""
         return f"{self.path}: {self.mutant.name}"
 
     @property
     def tests(self) -> tuple[str, ...]:
-        """Folders and files with the tests of its part, the mirrored folder first."""
+        """The folders and files with tests of the mutant's part, the mirrored folder first."""
         _, part, *inner = self.path.parts[:-1]
         folder = f"tests/{part}"
         if part == "lab":
@@ -82,13 +82,20 @@ def files_of(part: str) -> Iterator[Path]:
 
 
 def equivalents() -> set[str]:
-    """Return the mutants that change nothing; a line of the file is `KEY | reason`."""
+    """Return the keys of the mutants in `equivalent.txt`, whose lines are `KEY | reason`."""
     lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
     return {line.partition(" | ")[0] for line in lines if line and not line.startswith("#")}
 
 
 def chosen(part: str, matching: str, sample: int | None, seed: int) -> list[Trial]:
-    """Return the trials of a part."""
+    """Return the trials of a part.
+
+    Args:
+        part: a name in `PARTS`.
+        matching: a text that the path of a module must contain.
+        sample: the number of trials to draw; None for all.
+        seed: the seed of the draw.
+    """
     left_out = equivalents()
     paths = [path for path in files_of(part) if matching in str(path)]
     trials = [
@@ -110,7 +117,7 @@ def try_all(
     """Try mutants, some in parallel, and print the survivors.
 
     Returns:
-        The outcomes, and the mutants that `start` cannot try.
+        the outcomes by key, and the mutants that `start` cannot try.
     """
     outcomes: dict[str, Outcome] = {}
     left: list[Trial] = []
@@ -127,10 +134,10 @@ def try_all(
                 patience = PATIENCE_S + 10 * sum(reached.seconds[name] for name in names)
                 running.append((trial, child, time.monotonic() + patience))
             else:
-                _tell(outcomes, trial, Outcome.UNKNOWN)
+                _record(outcomes, trial, Outcome.UNKNOWN)
         if running:
             trial, child, deadline = running.pop(0)
-            _tell(outcomes, trial, finish(child, deadline))
+            _record(outcomes, trial, finish(child, deadline))
     return outcomes, left
 
 
@@ -140,8 +147,8 @@ def try_functions(
     """Try the mutants of functions, each in a fork of a process that has collected the tests.
 
     Returns:
-        The outcomes, the mutants that need an import, and which test runs which lines; the
-        libraries that the tests use are loaded.
+        the outcomes by key, the mutants that need an import, and the lines that each test runs.
+        Afterwards the libraries that the tests use are loaded.
     """
     folders = sorted({name for trial in trials for name in trial.tests})
     paths = sorted({trial.path for trial in trials})
@@ -180,11 +187,11 @@ def _in_workshop(
     status = int(pytest.main([*OPTIONS, *folders], plugins=[workshop]))
     with os.fdopen(write, "wb") as out:
         pickle.dump(tuple(done), out)
-    # this process itself has not run anything
+    # pytest's status is not that of tests, which ran only in forks of this process
     return 0 if done else status or 1
 
 
-def _tell(outcomes: dict[str, Outcome], trial: Trial, outcome: Outcome) -> None:
+def _record(outcomes: dict[str, Outcome], trial: Trial, outcome: Outcome) -> None:
     outcomes[trial.key] = outcome
     if outcome not in (Outcome.KILLED, Outcome.TIMED_OUT):
         text = f"{outcome}: {trial.path}:{trial.mutant.line}: {trial.mutant.name}"
@@ -193,7 +200,7 @@ def _tell(outcomes: dict[str, Outcome], trial: Trial, outcome: Outcome) -> None:
 
 
 def table(results: dict[str, dict[str, Outcome]]) -> Table:
-    """Count outcomes by part."""
+    """Return a table that counts outcomes by part."""
     shown = Table("part", "mutants", *[outcome.value for outcome in Outcome], "% killed")
     for part, outcomes in results.items():
         counts = Counter(outcomes.values())
@@ -204,7 +211,7 @@ def table(results: dict[str, dict[str, Outcome]]) -> Table:
 
 
 def killed(outcomes: dict[str, Outcome]) -> float:
-    """Return the share of mutants that a test notices."""
+    """Return the share of mutants that a test detects."""
     noticed = sum(outcome in (Outcome.KILLED, Outcome.TIMED_OUT) for outcome in outcomes.values())
     return noticed / max(1, len(outcomes))
 
@@ -213,11 +220,11 @@ def main() -> None:
     """Try the chosen parts; exit with 1 if fewer than 95 % are killed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument(
-        "--only", choices=PARTS, action="append", help="a part; more than once for several"
+        "--only", choices=PARTS, action="append", help="a part to try; repeatable; default: all"
     )
-    parser.add_argument("--matching", default="", help="files whose path holds this text")
+    parser.add_argument("--matching", default="", help="try only files whose path has this text")
     parser.add_argument(
-        "--sample", type=int, help="mutants of each part, drawn by --seed; all by default"
+        "--sample", type=int, help="mutants to draw of each part, with --seed; all by default"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""Make the mutants of a module: every small change of an operator, a number or a statement."""
+"""Make the mutants of a module, each with one change of an operator, a number or a statement."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = {
     "amax": "amin",
     "amin": "amax",
 }
-"""Functions and methods, with others that may replace them."""
+"""Functions and methods, each with one that replaces it."""
 
 UNSEEN = (
     "device",
@@ -52,8 +52,8 @@ UNSEEN = (
     "strict",
     "verbose",
 )
-"""Arguments that are not mutated: there is only one device and one encoding here, zipped sequences
-have the same length, and the others change only what is shown, or just the speed.
+"""Arguments that are not mutated: tests have only one device and one encoding, zipped sequences
+have the same length, and the others only change output or speed.
 """
 
 
@@ -63,10 +63,10 @@ class Mutant:
 
     Args:
         name: `function: before -> after`, with `#2` for the second of that name.
-        line: where the change is.
-        lines: of the statement, or of the function whose default changes; a test that runs none of
-            them cannot detect it.
-        source: the whole module.
+        line: the line of the change.
+        lines: the lines of the statement, or of the function whose default changes; a test that
+            runs none of them cannot detect the change.
+        source: the source of the changed module.
     """
 
     name: str
@@ -246,7 +246,7 @@ def _is_nothing(value: ast.expr) -> bool:
 
 
 def _is_type(node: ast.BinOp) -> bool:
-    """Return whether it is a union such as `int | None`."""
+    """Return whether an expression is a union of types such as `int | None`."""
     sides = (node.left, node.right)
     return isinstance(node.op, ast.BitOr) and any(
         isinstance(s, ast.Constant) and s.value is None for s in sides

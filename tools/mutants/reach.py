@@ -1,4 +1,4 @@
-"""The lines that each test runs."""
+"""Record the lines that each test runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Reached:
     """The lines of some files that tests run.
 
     Attributes:
-        lines: `(path, line)` by test; those run while modules are imported or fixtures are set up
-            belong to "".
-        seconds: by test, in their order.
+        lines: pairs of path and line by test; the key "" has the lines that run when modules are
+            imported or fixtures are set up.
+        seconds: the seconds that each test takes, in the tests' order.
     """
 
     lines: dict[str, set[tuple[str, int]]] = field(default_factory=lambda: {"": set()})
@@ -31,8 +31,10 @@ class Reached:
         return not self.lines[""].isdisjoint((str(path), line) for line in lines)
 
     def tests(self, path: Path, lines: Iterable[int], tests: Sequence[str]) -> list[str]:
-        """Return the tests that can detect a change: those of the mirrored file first, then quick
-        ones; all if an import or a fixture runs the lines.
+        """Return the tests that can detect a change of some lines.
+
+        These are the tests that run any of the lines, or all tests if an import or a fixture does.
+        Tests of the mirrored file come first, then faster tests before slower ones.
         """
         places = {(str(path), line) for line in lines}
         reaching = {name for name, run in self.lines.items() if name and not run.isdisjoint(places)}
@@ -50,9 +52,7 @@ class Reached:
 
 
 class Reach:
-    """A pytest plugin that records which test runs which lines of some files, and how long it
-    takes.
-    """
+    """A pytest plugin that records the lines of some files that each test runs, and its time."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = {str(path.resolve()): str(path) for path in paths}

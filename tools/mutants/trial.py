@@ -1,5 +1,6 @@
-"""Trying a mutant: a fork of a process with the libraries loaded imports the changed module and
-runs tests.
+"""Try a mutant in a fork that imports the changed module and runs tests.
+
+The forked process has the libraries loaded already.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed out"
     SURVIVED = "survived"
     UNKNOWN = "not run"
-    """No test runs it."""
+    """No test runs the changed lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,9 @@ def start(path: Path, source: str, tests: Sequence[str]) -> int:
     """Start the trial of a changed module; return the process id of its fork.
 
     Args:
-        path: of the module.
+        path: the module's file.
         source: the changed source.
-        tests: their names, in order.
+        tests: the names of the tests to run, in order.
     """
 
     def run() -> int:
@@ -81,11 +82,12 @@ def start(path: Path, source: str, tests: Sequence[str]) -> int:
 
 
 def finish(child: int, deadline: float) -> Outcome:
-    """Wait for a trial.
+    """Wait for a trial, and return its outcome.
 
     Args:
-        child: the fork.
-        deadline: in `time.monotonic()`; after it the fork and everything it started are ended.
+        child: the process id of the fork.
+        deadline: the time of `time.monotonic()` at which the fork and everything that it started
+            are killed.
     """
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -121,7 +123,7 @@ def fork(run: Callable[[], int]) -> int:
 
 
 def replace(path: Path, source: str) -> None:
-    """Have the module of a file loaded from another text."""
+    """Make imports load the module of a file from a changed source."""
     read = importlib.machinery.SourceFileLoader.get_code
 
     def get_code(self: importlib.machinery.SourceFileLoader, fullname: str):

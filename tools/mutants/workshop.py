@@ -1,5 +1,6 @@
-"""Trying mutants of functions: in forks of a process that has collected the tests, a function gets
-other code.
+"""Try mutants of functions without imports, by replacing the code of functions in a fork.
+
+The forked process has collected the tests already.
 """
 
 from __future__ import annotations
@@ -23,12 +24,11 @@ from tools.mutants.trial import OURS, fork, replace
 
 
 class Workshop:
-    """A pytest plugin that, when all tests are collected, runs them once, and then for one mutant
-    after another.
+    """A pytest plugin that runs all collected tests once, and then tries mutants.
 
     Args:
         paths: the files that are changed.
-        work: called to try the mutants.
+        work: called with the workshop to try the mutants.
     """
 
     def __init__(self, paths: Sequence[Path], work: Callable[[Workshop], None]) -> None:
@@ -43,14 +43,14 @@ class Workshop:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Replace pytest's own loop.
+        """Run the tests once, then try the mutants, in place of pytest's own loop.
 
         Raises:
             UsageError: the tests fail without a mutant.
         """
         for path in self._paths:
-            # collect while imports are watched, since what a test imports first would count as run
-            # only by that test
+            # import while lines are recorded: otherwise the lines of a module that a test imports
+            # first would count as run only by that test
             importlib.import_module(_module_of(path))
         self.reach.pause()
         if session.testsfailed:
@@ -141,7 +141,7 @@ def _place(function: FunctionType) -> tuple[str, int]:
 
 
 def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
-    """Yield the code objects inside a code object, with name and, for equal names, the number."""
+    """Yield the code objects inside a code object by name, with a number for equal names."""
     seen = Counter[str]()
     waiting = [code]
     while waiting:
@@ -153,7 +153,7 @@ def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
 
 
 def _skeleton(code: CodeType) -> tuple:
-    """Return what an import runs: everything except the insides of functions."""
+    """Return the parts of a code object that an import runs: all but the bodies of functions."""
     inner = tuple(
         _skeleton(each) if not each.co_flags & inspect.CO_OPTIMIZED else each.co_qualname
         for each in code.co_consts

@@ -1,7 +1,7 @@
 """Run a command whose tests share one warm interpreter: `python -m tools.warm make lint fast`.
 
-The interpreter does its imports while the first part of the command runs. Tests find it in
-`WARM_PYTHON`, and the original interpreter in `COLD_PYTHON`.
+The warm interpreter does its imports while the command starts. Tests find its path in the variable
+`WARM_PYTHON`, and that of the original interpreter in `COLD_PYTHON`.
 """
 
 from __future__ import annotations

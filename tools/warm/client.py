@@ -1,9 +1,8 @@
-"""A replacement for `python`: asks the warm process next to it for a fork, and lives as long as
-that fork.
+"""A replacement for `python` that asks the warm process for a fork, and runs until the fork ends.
 
 It passes on its arguments, environment, folder, priority, open files and signals, and exits with
-the fork's status. It uses only the standard library's fastest modules, since this script is started
-for every process.
+the fork's status. It imports only small modules of the standard library, since it is started for
+every process.
 """
 
 import json
@@ -36,7 +35,7 @@ def open_files(own: int) -> list[int]:
 
 
 def main() -> None:
-    """Run one program in a fork."""
+    """Run one program in a fork of the warm process."""
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(os.path.join(os.path.dirname(os.path.abspath(__file__)), "socket"))
     files = open_files(connection.fileno())

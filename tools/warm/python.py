@@ -1,4 +1,4 @@
-"""Starts and stops the warm process."""
+"""Start and stop the warm process."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from pathlib import Path
 HERE = Path(__file__).parent
 WARM = "WARM_PYTHON"
 COLD = "COLD_PYTHON"
-"""Variables that name the warm interpreter of a test session, and the one that it was made of."""
-"""Variables that name the warm interpreter of a test session, and the original one."""
+"""Environment variables with the paths of the warm interpreter for tests and the original one."""
 _ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
-"""Variables that libraries read when they are imported; the second is as in `+profile=cpu`."""
+"""Environment variables that libraries read when they are imported, with the values of
+`+profile=cpu`.
+"""
 TRAINER_IMPORTS = "tools.warm.trainer_imports"
-"""Modules that the processes of a training run import."""
+"""The module that imports all modules which the processes of a training run import."""
 
 
 class WarmPython:
     """A context in which `executable` is a Python that has `modules` already imported.
 
     Args:
-        modules: imported once, in order.
-        env: environment variables for the imports, on top of this process's; programs have their
-            own.
-        lazy: import when the first program starts; otherwise import at once, and wait for it.
+        modules: the modules to import once, in order.
+        env: environment variables for the imports, in addition to this process's. Programs get the
+            environment with which they are started.
+        lazy: import when the first program starts. Otherwise import at once; the context is entered
+            when the imports are done.
 
     Raises:
         RuntimeError: the imports fail; if they are lazy, programs fail instead.

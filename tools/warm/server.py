@@ -1,6 +1,6 @@
-"""The warm process: imports once, then forks on request.
+"""The warm process, which imports modules once and then forks on request.
 
-Run as `python server.py <folder> lazy|eager <module>...`; if lazy, it imports when the first
+It is run as `python server.py <folder> lazy|eager <module>...`; if lazy, it imports when the first
 request arrives.
 """
 
@@ -27,7 +27,7 @@ HIGH = 512
 
 @dataclass
 class Request:
-    """A program to run: what `client.py` sends."""
+    """A request of `client.py` to run a program."""
 
     body: dict[str, Any]
     files: list[int]
@@ -44,7 +44,7 @@ class Server:
         self._listener.listen(64)
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._children: dict[int, tuple[int, socket.socket]] = {}
-        """By pid: the handle that becomes readable when it ends, and its client."""
+        """For each child's pid, the handle that becomes readable when it ends, and its client."""
 
     def wait(self) -> None:
         """Wait for the first client."""
@@ -66,7 +66,7 @@ class Server:
     def _fork(self, connection: socket.socket, request: Request) -> bool:
         pid = os.fork()
         if not pid:
-            # now, as long as the numbers still belong to them
+            # closed now, as long as their file numbers still belong to them
             for each in (self._selector, self._listener, connection):
                 each.close()
             for _, other in self._children.values():
@@ -151,14 +151,14 @@ def become(request: Request) -> None:
 
 
 def _reseed() -> None:
-    """Reseed numpy and torch: forks would draw the same numbers; `random` handles that itself."""
+    """Reseed numpy, as forks would draw the same numbers; `random` handles that itself."""
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed()
 
 
 def run(argv: list[str]) -> None:
-    """Do what `python *argv` does, for the forms with which programs are started."""
+    """Run a program as `python *argv` does, for a script, `-m` and `-c`."""
     import runpy
 
     rest = list(argv)
@@ -166,7 +166,7 @@ def run(argv: list[str]) -> None:
         if rest.pop(0) in ("-X", "-W"):
             rest.pop(0)
     if not rest:
-        sys.exit("the warm Python process runs programs only")
+        sys.exit("the warm Python process runs only programs: give a script, -m or -c")
     kind = rest.pop(0)
     if kind == "-c":
         code = rest.pop(0)
@@ -184,7 +184,7 @@ def run(argv: list[str]) -> None:
 
 
 def main() -> None:
-    """Import the modules, report it, and serve until standard input closes."""
+    """Import the modules, print that the process is ready, and serve requests."""
     folder, when, *modules = sys.argv[1:]
     sys.path.pop(0)
     server = Server(Path(folder))

@@ -1,5 +1,6 @@
-"""Imports everything that the processes of a training run import, except Ray, which reads settings
-when it is loaded.
+"""Import everything that the processes of a training run import, except Ray.
+
+Ray reads settings when it is imported.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ MODULES = (
     "docagent_rl.rewards.rule_judge",
 )
 
-# vLLM recognises its platform by the version of its own distribution; the alias is removed
-# afterwards, since each process must find out for itself that it is missing
+# vLLM recognises its platform by the version of its own distribution. The alias is removed
+# afterwards, since each process must find out for itself that the distribution is missing.
 alias = AliasFinder()
 sys.meta_path.append(alias)
 without_ray = "ray" not in sys.modules
@@ -59,6 +60,6 @@ for name in MODULES:
 
 sys.meta_path.remove(alias)
 
-# vLLM inspects a class in another process, whose imports take nine seconds, to avoid initialising
-# CUDA; there is none here
+# To avoid initialising CUDA, vLLM inspects a class in another process, whose imports take nine
+# seconds. There is no CUDA here, so the class is inspected in this process.
 sys.modules["vllm.model_executor.models.registry"]._run_in_subprocess = lambda look: look()

@@ -1,6 +1,6 @@
-"""Attention over packed rows, compared with plain attention in float32, row by row, forward and
-backward.
+"""Check attention over packed rows against plain attention on each row in float32.
 
+Forward and backward are compared.
 Head sizes are those of Qwen2.5-VL: 128 in the language model, causal, with 7 query heads per key
 head; 80 in the vision tower, where all patches of an image or a window see each other.
 """
@@ -40,7 +40,7 @@ CASES = (
 )
 LONG = (4096, 1, 777, 1280, 64)
 SHORT = (33, 1, 64, 7)
-"""Rows of a pack, on a GPU and on a CPU."""
+"""The lengths of the rows of a pack, on a GPU and on a CPU."""
 
 
 def run(machine: Machine, folder: Path) -> Result:

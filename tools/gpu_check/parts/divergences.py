@@ -1,8 +1,8 @@
-"""k3 and the exact KL with their costs, compared with whole logits of the policy and the reference.
+"""Check k3 and the exact KL, their memory and time, against a computation on whole logits.
 
-k3 uses log-probs from verl's fused kernels; the exact KL is computed tile by tile. The reference,
-on whole logits, is written here; `formulas` compares every number at small sizes. On a GPU it uses
-the head of Qwen2.5-VL-7B and 15,000 positions, as in a row of ALDEN.
+k3 uses log-probs from verl's fused kernels; the exact KL is computed tile by tile. The reference on
+whole logits is written here. The check `formulas` compares every number at small sizes. On a GPU,
+this check uses the head of Qwen2.5-VL-7B and 15,000 positions, as in a row of ALDEN.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class States:
 
 @dataclass(frozen=True)
 class Found:
-    """A divergence, its cost, and its gradients with respect to states and head."""
+    """A divergence, its memory and time, and its gradients with respect to states and head."""
 
     cost: Cost
     value: float
@@ -101,8 +101,9 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> Found | None:
-    """Measure cost and result of a way, forward and backward; None if it does not fit into the
-    GPU's memory.
+    """Measure a way of computing a divergence, forward and backward.
+
+    None if it does not fit into the GPU's memory.
     """
     values: list[Tensor] = []
 
@@ -128,7 +129,10 @@ def _try(machine: Machine, states: States, way: Callable[[States], Tensor]) -> F
 
 
 def _agree(name: str, found: Found, expected: Found, tolerance: float) -> dict[str, float]:
-    """Return relative distances from the expected result: norms alone would hide a wrong sign."""
+    """Check the result, and return its relative distances from the expected one.
+
+    Distances are compared, since norms would hide a wrong sign.
+    """
     apart = {"value": abs(found.value - expected.value) / abs(expected.value)}
     for part, theirs in expected.gradients.items():
         distance = (found.gradients[part] - theirs).float().norm() / theirs.float().norm()

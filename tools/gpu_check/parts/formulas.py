@@ -1,4 +1,4 @@
-"""Divergences, log-probs and their gradients, compared with formulas in float64 over whole logits.
+"""Check divergences, log-probs and their gradients against formulas in float64 on whole logits.
 
 The reference uses no code of verl or the plugin: log-probs are a `log_softmax`, divergences follow
 their definitions from probabilities, and gradients are torch's own.
@@ -25,8 +25,8 @@ VOCABULARY = 5000
 WIDTH = 48
 TEMPERATURE = 0.7
 ERROR = 1e-4
-"""Largest difference in float32, relative to the largest number: sums over 5,000 entries in any
-order.
+"""Largest allowed difference in float32, relative to the largest number; sums over 5,000 entries
+may be taken in any order.
 """
 CAP = 10.0
 """The bound of k3 in ALDEN's release and in verl."""
@@ -35,8 +35,9 @@ VERL_NAMES = {KlType.K1: "k1", KlType.K2: "k2", KlType.K3: "low_var_kl", KlType.
 
 @dataclass(frozen=True)
 class Case:
-    """States and heads of a policy and a reference, labels, and a weight for each position; all in
-    float64.
+    """States and heads of a policy and a reference, labels, and a weight for each position.
+
+    All numbers but the labels are float64.
     """
 
     hidden: Tensor
@@ -99,8 +100,9 @@ def _divergences(case: Case) -> dict[str, float]:
 
 
 def _definitions(policy: Tensor, ref: Tensor) -> dict[KlType, tuple[Tensor, Tensor]]:
-    """Return values and their derivatives with respect to the policy's log-probs; p and q are
-    probabilities of a token.
+    """Return values and their derivatives with respect to the policy's log-probs.
+
+    In the formulas, p and q are a token's probabilities under the policy and the reference.
     """
     p = policy.exp()
     q = ref.exp()
@@ -140,7 +142,7 @@ def _log_probs(case: Case) -> dict[str, float]:
 
 
 def _exact(case: Case) -> dict[str, float]:
-    """Compare the divergence over the whole vocabulary, without some rows that pad it."""
+    """Compare the divergence over the whole vocabulary; some entries are left out as padding."""
     cut = VOCABULARY - 90
 
     def plain(hidden: Tensor, head: Tensor, labels: Tensor) -> Tensor:
@@ -167,7 +169,7 @@ def _against(case: Case, plain: Way, ways: dict[str, Way]) -> dict[str, float]:
 
 
 def _graded(case: Case, way: Way, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Return all positions' numbers, and their weighted sum's gradients for states and head."""
+    """Return the number at each position, and the gradients of their weighted sum."""
     leaves = [part.to(dtype).requires_grad_() for part in (case.hidden, case.head)]
     found = way(*leaves, case.labels)
     return found.detach().clone(), torch.autograd.grad(found, leaves, case.weight.to(dtype))

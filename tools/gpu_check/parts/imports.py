@@ -1,4 +1,4 @@
-"""Versions, the plugin, the patches, and the attention implementation."""
+"""Check versions, the plugin, the patches, and the attention implementation."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tools.gpu_check.without_vllm import open_rollout_package
 
 BAD = (PatchState.VERSION_MISMATCH.value, PatchState.WAITING.value)
 OPTIONAL_TARGETS = ("vllm", "verl.workers.rollout.vllm_rollout")
-"""Packages that a machine for this check may lack; their patches then wait for an import that never
-comes.
+"""Packages that a machine may lack in this check; their patches then wait for an import that never
+happens.
 """
 
 
@@ -73,8 +73,9 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def _import_training() -> None:
-    """Import the modules that patches wait for, as far as they are installed; those of Ray and vLLM
-    may be missing.
+    """Import the modules that patches wait for, if they are installed.
+
+    Those of Ray and vLLM may be missing.
     """
     import importlib
 

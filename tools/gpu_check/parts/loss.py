@@ -1,10 +1,9 @@
-"""Losses of policy and critic, and their gradients with respect to the model's outputs, compared
-with formulas in float64.
+"""Check the losses of policy and critic against formulas in float64.
 
-verl's workers, with what this package adds to them, train on rows of which some are masked, empty
-or rejected: each mean over tokens, rows or trajectories, each with a different divergence, over
-several micro-batches and mini-batches. The reference reads only the model's outputs
-(`tools.gpu_check.loss_reference`).
+The gradients with respect to the model's outputs are compared, too. verl's workers, with this
+package's extensions, train on rows of which some are masked, empty or rejected. Each mean over
+tokens, rows or trajectories is tried, with different divergences, over several micro-batches and
+mini-batches. The reference reads only the model's outputs (`tools.gpu_check.loss_reference`).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ERROR = 1e-4
 """Largest difference in float32, relative to the largest number."""
 WORDS = (20, 120)
 IMAGE = 10
-"""Range of token ids that are drawn, and the one that stands for an image."""
+"""The range of token ids that are drawn, and the id that stands for an image."""
 LAYOUTS = (Layout(), Layout(micro=None), Layout(mini=4, micro=1))
 DIVERGENCES = (("low_var_kl", "k3"), ("k1", "k1"), ("k2", "k2"), ("k3+", "k3+"), ("abs", "k3"))
 """Divergences on trained tokens and on observations, for each of verl's means."""

@@ -1,13 +1,13 @@
-"""Small models of five families as verl's workers compute them, compared with transformers row by
-row.
+"""Check small models of five families in verl's workers against transformers on single rows.
 
-The rows of each family contain pictures of several sizes, stored as patches of bytes, and text. The
-actor is computed padded in float32, where every number must agree, and with the settings of recipes
-(bfloat16, packed rows, checkpointing, fused log-probs, dynamic micro-batches), where numbers agree
-as far as bfloat16 allows. That tolerance could hide rows that see each other a little, so there are
-two more comparisons: a pack in which the first row is replaced, where no other row may change; and,
-on the CPU, whose attention supports float32, packed rows in float32. The offloaded reference and a
-critic come last, for the first family.
+The rows of each family contain text, and pictures of several sizes, stored as patches of bytes. The
+actor is computed with padding in float32, where every number must agree, and with the settings of
+recipes (bfloat16, packed rows, checkpointing, fused log-probs, dynamic micro-batches), where
+numbers must agree as far as bfloat16 allows. That tolerance could hide that a row sees a little of
+another one, so there are two more comparisons. In the first, the first row of a pack is replaced,
+and no other row may change. The second compares packed rows in float32, on a CPU only, where
+attention supports float32. The offloaded reference and a critic are checked last, for the first
+family.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_5", "glm4v", "qwen3")
 
 @dataclass(frozen=True)
 class Bound:
-    """Differences that a number format may cause.
+    """The differences that a number format may cause.
 
     Attributes:
-        mean: of log-probs, in nats per token.
-        cosine: minimum, between a part's gradient and the reference's.
-        norm: of the gradient, relative.
+        mean: the largest mean difference of log-probs, in nats per token.
+        cosine: the smallest cosine between the gradient of a part and the reference's.
+        norm: the largest relative difference of a gradient's norm.
     """
 
     mean: float
@@ -54,13 +54,13 @@ class Bound:
 
 EXACT = Bound(1e-4, 0.9999, 1e-3)
 ROUNDED = Bound(0.05, 0.99, 0.05)
-"""In float32, and in bfloat16, whose 8 bits leave logits with a deviation of a few units about .02
-apart.
+"""The bounds in float32 and in bfloat16. With the 8 bits of bfloat16, logits with a deviation of a
+few units differ by about .02.
 """
 CARRIED = {"qwen3_5": replace(ROUNDED, cosine=0.95)}
-"""Families whose layers carry a state over all tokens, in which rounding errors add up: in bfloat16
-padded rows have the same cosine, .973, as packed ones. That rows do not see each other is checked
-separately for all families.
+"""The bounds of families whose layers carry a state over all tokens, in which rounding errors add
+up. In bfloat16, padded rows have the same cosine, .973, as packed ones. A separate comparison
+checks for all families that rows do not see each other.
 """
 
 
@@ -133,7 +133,7 @@ def _compare(name: str, family: SmallFamily, settings: Settings, bound: Bound) -
 
 
 def _unseen(name: str, family: SmallFamily, lean: Settings) -> float:
-    """Return the largest change of a row when another one in its pack changes; it must be none."""
+    """Return the largest change of a row when the first row of its pack changes, and check it."""
     changes = changes_of_others(family, lean)
     for number, change in enumerate(changes, start=2):
         text = (
@@ -185,8 +185,9 @@ def _offloaded(family: SmallFamily, lean: Settings) -> float:
 
 
 def _critic(family: SmallFamily, lean: Settings, values: Tensor) -> float:
-    """Compare recipes' settings with padded float32: the passes are the actor's, only the head
-    differs.
+    """Compare a critic with the settings of recipes with one in padded float32.
+
+    Its passes are the actor's; only the head differs.
     """
     packed = make_worker(family.path, replace(lean, fused=None), VALUE)
     return mean_error("critic", infer(packed, family.batch), values.double(), ROUNDED.mean)

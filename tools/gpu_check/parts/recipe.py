@@ -1,12 +1,11 @@
-"""Two steps of recipes with tiny models: documents, Ray, vLLM, FSDP2, weight updates, as in
-`make train`.
+"""Check two steps of recipes with tiny models, with documents, Ray, vLLM, FSDP2 and weight updates.
 
 On a GPU, each recipe runs with its own switches: bfloat16, packed rows, fused log-probs, dynamic
 micro-batches, CUDA graphs, prefix cache, a server that sleeps, images by name. Only sizes and
-services are changed. On a CPU, the CPU profile is used. Documents are few and have a text layer, so
-that no OCR engine is needed. Server and trainer must give every sampled token the same log-prob,
-also after an update. Runs follow one another as long as there is time; those that were not started
-are named.
+services are changed. On a CPU, the CPU profile is used. There are few documents, and all have a
+text layer, so that no OCR engine is needed. Server and trainer must give every sampled token the
+same log-prob, also after an update. Runs follow one another as long as there is time; the result
+names those that were not run.
 """
 
 from __future__ import annotations
@@ -106,19 +105,19 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Bound:
-    """Nats by which server and trainer may differ at a sampled token: on average, and at most."""
+    """The nats by which server and trainer may differ at sampled tokens, on average and at most."""
 
     mean: float
     most: float
 
 
 BOUNDS = {"cuda": Bound(0.02, 1.0), "cpu": Bound(5e-6, 1e-3)}
-"""In bfloat16 a number has 8 bits: a logit between 4 and 8 is rounded by up to 1/64, so a log-prob,
-the difference of such numbers, is off by about .01, and by less if the token was nearly certain;
-kernels round in different orders. A wrong temperature, position or weight changes the mean by
-tenths. On one H200, probabilities differed by .0006 on average and by at most .018; a rare token's
-log-prob changes by many times its probability, hence the second bound. In float32 a run had 1e-6 on
-average.
+"""The bounds by device. In bfloat16 a number has 8 bits: a logit between 4 and 8 is rounded by up
+to 1/64, so a log-prob, which is a difference of such numbers, is off by about .01, or less if the
+token was nearly certain; kernels round in different orders. A wrong temperature, position or weight
+would change the mean by tenths. On one H200, probabilities differed by .0006 on average and by at
+most .018; a rare token's log-prob changes by many times as much as its probability, hence the
+second bound. In float32, one run had a mean of 1e-6.
 """
 
 
@@ -156,8 +155,7 @@ def overrides(kind: Kind, machine: Machine) -> tuple[str, ...]:
 
 
 def apart(trajectories: list[Trajectory]) -> dict[str, float]:
-    """Return the differences between server and trainer at sampled tokens: mean and maximum, in
-    nats.
+    """Return the mean and maximum difference between server and trainer at sampled tokens, in nats.
 
     Raises:
         CheckError: there are no tokens, tokens lack one of the numbers, or a number is not finite.
@@ -196,8 +194,10 @@ def check_apart(title: str, found: dict[str, float], bound: Bound) -> None:
 
 
 def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, Any]:
-    """Train until `end` at most; return metrics of both steps, and the differences between server
-    and trainer.
+    """Train one recipe until `end` at most.
+
+    Returns:
+        the metrics of both steps, and the differences between server and trainer.
     """
     folder.mkdir(parents=True)
     workspace = folder / "workspace"
@@ -205,7 +205,7 @@ def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, An
     if machine.gpu is None:
         prepare_demo(workspace, synthetic=DOCUMENTS, system=kind.system, ocr=OcrMode.NEVER)
     else:
-        # its model is the family's
+        # without a system, since the recipe makes the model of its own family
         prepare_demo(workspace, synthetic=DOCUMENTS, system=None, ocr=OcrMode.NEVER)
     places = f"docagent.workspace={workspace}", f"docagent.run_dir={run_dir}"
     _train(
@@ -222,8 +222,8 @@ def judged(title: str, run_dir: Path, bound: Bound) -> dict[str, Any]:
     """Return the metrics of a run's steps, and the differences between server and trainer.
 
     Raises:
-        CheckError: a number is not finite, there is no gradient, or the server computes something
-            else than the trainer.
+        CheckError: a number is not finite, there is no gradient, or the log-probs of server and
+            trainer differ too much.
     """
     steps = [
         json.loads((run_dir / "metrics" / f"{step}.json").read_text())
@@ -248,8 +248,9 @@ def _train(
     kind: Kind, machine: Machine, folder: Path, places: tuple[str, ...], limit_s: float | None
 ) -> None:
     command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name", kind.recipe]
-    # a check's rank must not reach Ray, whose sockets need a short path; without a GPU, the profile
-    # counts one that does not exist, which Ray refuses if the variable says that there is none
+    # Ray must not get the check's rank, nor its TMPDIR, because sockets need a short path. On a
+    # CPU, the profile counts a GPU that does not exist, which Ray refuses if CUDA_VISIBLE_DEVICES
+    # is empty.
     hidden = (*RANKS, "TMPDIR", *(() if machine.gpu else ("CUDA_VISIBLE_DEVICES",)))
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["RAY_ADDRESS"] = "local"

@@ -1,6 +1,6 @@
-"""Saving a policy, loading it into a new worker, and taking the same next step.
+"""Check that a policy that is saved and loaded into a new worker takes the same next steps.
 
-The optimizer's state is compared number by number, since the next losses hardly depend on it.
+The optimizer's state is compared number by number, too, since the next losses hardly depend on it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ FIRST = 3
 NEXT_LOSS = 1e-5
 LATER_LOSS = 0.05
 NORM = 0.02
-"""Relative differences that are allowed. The next loss comes from a forward pass; sums in a GPU's
-backward pass have no fixed order, and Adam's first steps amplify small gradients.
+"""Allowed relative differences. The next loss depends only on a forward pass. Later losses and
+norms may differ more: sums in a GPU's backward pass have no fixed order, and Adam's first steps
+amplify small gradients.
 """
 
 

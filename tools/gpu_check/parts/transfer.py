@@ -1,9 +1,8 @@
-"""Transfer of weights from the trainer's process to the rollout's, by verl's own sender and
-receiver.
+"""Check the transfer of weights from the trainer's process to the rollout's.
 
-On a GPU over CUDA IPC, with a tensor above 2 GiB that fits into no bucket; elsewhere over shared
-memory. A second round has a receiver that fails: both sides must report it at once instead of
-waiting.
+verl's own sender and receiver are used. On a GPU, weights go over CUDA IPC, and one tensor is above
+2 GiB and fits into no bucket; elsewhere they go over shared memory. In a second round the receiver
+fails, and both sides must report it at once instead of waiting.
 """
 
 from __future__ import annotations
@@ -40,23 +39,25 @@ def run(machine: Machine, folder: Path) -> Result:
     process = context.Process(target=_receive, args=(machine, handles, theirs), daemon=True)
     process.start()
     theirs.close()
-    told = _told(mine)
-    expect(told == "ready", f"the receiver did not start: {told}")
+    reply = _reply(mine)
+    expect(reply == "ready", f"the receiver did not start: {reply}")
     shapes = _shapes(machine)
     failure, seconds = _send(machine, handles[0])
-    told = _told(mine)
-    expect(not failure and not told["error"], failure or told["error"])
+    reply = _reply(mine)
+    expect(not failure and not reply["error"], failure or reply["error"])
     expect(
-        sorted(told["arrived"]) == sorted(shapes),
-        f"arrived {told['arrived']}, sent {sorted(shapes)}",
+        sorted(reply["arrived"]) == sorted(shapes),
+        f"arrived {reply['arrived']}, sent {sorted(shapes)}",
     )
-    expect(not told["different"], f"different numbers arrived: {told['different']}")
+    expect(not reply["different"], f"different numbers arrived: {reply['different']}")
     failure, failing_s = _send(machine, handles[1])
-    told = _told(mine)
+    reply = _reply(mine)
     expect(
         "KeyError" in failure, f"the sender did not learn of the failure: {failure or 'no error'}"
     )
-    expect("KeyError" in told["error"], f"the receiver's error was lost: {told['error'] or 'none'}")
+    expect(
+        "KeyError" in reply["error"], f"the receiver's error was lost: {reply['error'] or 'none'}"
+    )
     expect(failing_s < WAIT_S / 2, f"the failure was reported only after {failing_s:.0f} s")
     process.join(WAIT_S)
     expect(not process.is_alive(), "the receiver did not end")
@@ -69,7 +70,7 @@ def run(machine: Machine, folder: Path) -> Result:
     )
 
 
-def _told(pipe: Connection) -> Any:
+def _reply(pipe: Connection) -> Any:
     """Wait for the receiver's next message."""
     expect(pipe.poll(WAIT_S * 2), "the receiver did not answer")
     try:
@@ -85,14 +86,14 @@ def _shapes(machine: Machine) -> dict[str, tuple[int, ...]]:
 
 
 def _weights(machine: Machine) -> Iterator[tuple[str, Tensor]]:
-    """Yield the same weights in both processes: a device's draw depends only on the seed."""
+    """Yield the weights, which are the same in both processes since the seeds are fixed."""
     for number, (name, shape) in enumerate(_shapes(machine).items()):
         draw = torch.Generator(machine.device).manual_seed(SEED + number)
         yield name, torch.randn(shape, generator=draw, device=machine.device, dtype=torch.bfloat16)
 
 
 def _send(machine: Machine, handle: str) -> tuple[str, float]:
-    """Send all weights; return the sender's error, or an empty text, and the seconds."""
+    """Send all weights; return the sender's error (empty without one) and the seconds it took."""
     open_rollout_package()
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender
 
@@ -107,8 +108,9 @@ def _send(machine: Machine, handle: str) -> tuple[str, float]:
 
 
 def _receive(machine: Machine, handles: list[str], tell: Connection) -> None:
-    """Run the rollout's process: receive the weights of the first handle, fail at those of the
-    second.
+    """Receive the weights of the first handle, and fail at those of the second; send results.
+
+    This runs in the rollout's process.
     """
     open_rollout_package()
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightReceiver

@@ -1,12 +1,11 @@
-"""Memory and seconds per layer for a few layers of Qwen2.5-VL-7B at the recipes' longest rows,
-extrapolated to all 28.
+"""Check memory and time of Qwen2.5-VL-7B's layers at the recipes' shortest and longest rows.
 
-It measures the forward and backward pass of one row in verl's FSDP2 engine, with the settings of
-recipes and without optimizer step. Memory is the peak minus the weights; gradients are dropped as
-soon as they exist, since a run shards both. The vision tower's backward pass comes last and does
-not grow with the layers of the language model: its peak is measured separately, and the larger of
-the two counts; on a GPU neither may exceed the budget's estimate. Three fifths of a row are pages
-of 1,280 visual tokens.
+A few layers are measured and extrapolated to all 28. The measurement is the forward and backward
+pass of one row in verl's FSDP2 engine, with the settings of recipes and without an optimizer step.
+Memory is the peak minus the weights, and gradients are dropped as soon as they exist, since a run
+shards both. The vision tower's backward pass comes last and does not grow with the layers of the
+language model, so its peak is measured separately; the larger of the two peaks counts. On a GPU,
+neither may exceed the budget's estimate. Three fifths of a row are pages of 1,280 visual tokens.
 """
 
 from __future__ import annotations
@@ -38,18 +37,24 @@ from tools.gpu_check.parts.models import settings_of_recipes
 from tools.gpu_check.workers import make_worker, train_without_step
 
 OF_THIS_MODEL = "_qwen2_5_vl_7b"
-"""Suffixes of the names of the model's recipes."""
+"""The end of the names of the model's recipes."""
 VISUAL = 0.6
 """Share of a row that consists of pages."""
 PAGE = (64, 80)
 UNIT = 28
-"""Size of a page in patches, and the side of a visual token in pixels."""
+"""The size of a page in patches (`PAGE`), and the side of a visual token in pixels (`UNIT`)."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A measurement: sizes of the model, numbers of layers in two runs and in reality, rows, and
-    pages in patches.
+    """The sizes of a measurement.
+
+    Attributes:
+        sizes: the sizes of the model.
+        layers: the numbers of layers in the two runs.
+        all_layers: the number of layers to which they are extrapolated.
+        rows: the lengths of the rows, in tokens.
+        page: the height and width of a page, in patches.
     """
 
     sizes: dict
@@ -96,7 +101,9 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], wanted: int) -> Cost:
-    """Return the cost of `wanted` layers: time and first peak on the line through two measurements.
+    """Return memory and time of `wanted` layers, on the line through two measurements.
+
+    The second peak, that of the vision tower, is not extrapolated.
 
     Raises:
         ValueError: one of them is missing.
@@ -112,7 +119,7 @@ def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], w
 
 
 def seven_billion() -> Model:
-    """Return the sizes that the budget uses."""
+    """Return the sizes that the budget uses for Qwen2.5-VL-7B."""
     from docagent_rl.checks.budget_table import sizes_of
     from docagent_rl.training.settings.models import known_model
 
@@ -122,11 +129,11 @@ def seven_billion() -> Model:
 
 
 def estimated_mib(model: Model, tokens: int) -> tuple[float, float]:
-    """Return the budget's estimates for a row's pass: before the gradient reaches the vision tower,
-    and while it is there.
+    """Return the budget's estimates for a row's pass before and while the gradient is in the tower.
 
-    Before: states of all layers, logits, and what waits in the tower; afterwards only the tower.
-    Both include features, and embeddings and head, which the engine gathers.
+    The first has the states of all layers, the logits, and the states that wait in the vision
+    tower; the second has only the tower. Both include features, and embeddings and head, which the
+    engine gathers.
     """
     row = _row(tokens, PAGE)
     visual = row.images * row.image_tokens
@@ -143,7 +150,7 @@ def check_estimate(tokens: int, cost: Cost, estimates_mib: tuple[float, float]) 
     """Check that the budget's estimates cover what a row uses, in the language model and the tower.
 
     Raises:
-        CheckError: they do not.
+        CheckError: an estimate is too small.
     """
     peaks = {"before the tower": cost.peak_mib, "in the tower": cost.later_mib}
     for (where, peak), estimate in zip(peaks.items(), estimates_mib, strict=True):
@@ -166,7 +173,7 @@ def recipe_rows() -> dict[str, int]:
 
 
 def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[int, Cost | None]:
-    """Return the cost by row; None if it does not fit."""
+    """Return memory and time by row; None for a row that does not fit into the GPU's memory."""
     config = configuration(scale.sizes, layers=layers)
     path = write_checkpoint(folder / f"layers-{layers}", config, device=machine.device)
     settings = replace(settings_of_recipes(machine), tokens=max(scale.rows))
@@ -194,9 +201,7 @@ def _cost(machine: Machine, made: TrainingWorker, batch: Any, row: int) -> Cost 
 
 @contextmanager
 def _watched(made: TrainingWorker, meter: Meter) -> Iterator[None]:
-    """Mark the meter when the gradient reaches the vision tower, and drop each parameter's gradient
-    immediately.
-    """
+    """Mark the meter when the gradient reaches the vision tower, and drop parameters' gradients."""
     module = made.engine.module
 
     def mark(gradient: torch.Tensor) -> None:
