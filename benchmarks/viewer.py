@@ -43,7 +43,7 @@ def repeated(
                 turn[name] = (turn[name] * (tokens // max(1, len(turn[name])) + 1))[:tokens]
         place = {
             "uid": f"group{number // _GROUP}",
-            "trajectory": number % _GROUP,
+            "number": number % _GROUP,
             "step": 1 + number // _STEP,
         }
         yield {**line, **place, "split": "train"}

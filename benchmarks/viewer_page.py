@@ -79,7 +79,7 @@ def _opened(
         page.locator(first).first.wait_for(timeout=_WAIT_MS)
         seconds = time.perf_counter() - began
         then(page)
-        tools = context.new_cdp_trajectory(page)
+        tools = context.new_cdp_session(page)
         tools.send("Performance.enable")
         tools.send("HeapProfiler.collectGarbage")
         found = {
