@@ -18,8 +18,8 @@ from docagent_rl.advantages.similarity import SelfWeight
 class Family(StrEnum):
     """A table of the card, with the estimators whose advantages are made in the same way."""
 
-    TRAJECTORY = "One number a trajectory"
-    TURN = "One number a turn, compared within the group (`turn_grpo`)"
+    TRAJECTORY = "One number per trajectory"
+    TURN = "One number per turn, compared within the group (`turn_grpo`)"
     SIMILARITY = "Compared with similar trajectories"
     CRITIC = "With a critic"
     OTHER = "Other"

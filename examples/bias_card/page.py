@@ -10,13 +10,14 @@ from bias_card.toy import Toy, ToyCritic
 
 _INTRO = """# Bias card
 
-*For whoever chooses or writes an estimator: which way each one pushes the policy, and how biased it is.*
+*For whoever chooses or writes an estimator: in which direction each one pushes the policy, and how biased it is.*
 
 An estimator turns rewards into advantages, and advantages decide which choices of the agent become likelier.
 This page shows the **expected** effect of the estimators of `docagent_rl.advantages` on two choices, in a
 problem so small that all groups of {size} trajectories can be enumerated. Every group is given to the
-function that trains, and its gradient is weighted by the group's probability: no sampling, no error bars.
-Written by `PYTHONPATH=examples python -m bias_card`, which takes other numbers as options.
+function that training uses, and its gradient is weighted by the group's probability, so nothing is sampled
+and there are no error bars. `PYTHONPATH=examples python -m bias_card` writes this page; its options change
+the numbers of the problem.
 
 ![Expected gradient over true gradient, for each estimator](bias_card.svg)
 
@@ -33,9 +34,9 @@ In short:
 {drawing}
 ```
 
-Going on is worth `c + b = {going:g}` on average, `b = q b1 + (1-q) b0 = {b:g}` being the mean of the second
-turn; stopping is worth `a = {a:g}`. So the policy should {should}, and pick {pick}. In the logits of p and q
-the true gradient of the expected reward is
+Going on is worth `c + b = {going:g}` on average, where `b = q b1 + (1-q) b0 = {b:g}` is the mean reward of
+the second turn; stopping is worth `a = {a:g}`. So the policy should {should}, and pick {pick}. The true
+gradient of the expected reward with respect to the logits of p and q is
 
 ```text
 g1 = D (c + b - a)       = {g1:.4f}     D = p (1-p)     going on
@@ -46,47 +47,47 @@ A turn has two tokens: the choice, and the end of the turn, which gets the rewar
 
 ## How to read it
 
-`E1` and `E2` are the expected gradients, to be compared with g1 and g2; `var1` and `var2` the variances of
-the estimate of one group (the mean over its trajectories). The formulas give E1 and E2 for any numbers;
-`u = 1 - 1/G = {u:g}`, `->` marks a limit of large groups.
+Compare `E1` and `E2`, the expected gradients, with g1 and g2. `var1` and `var2` are the variances of the
+estimate from one group (the mean over its trajectories). The formulas give E1 and E2 for any numbers;
+`u = 1 - 1/G = {u:g}`, and `->` marks the limit for large groups.
 
 - **unbiased**: E = g.
-- **scaled**: right direction, other length. The learning rate can compensate for it; compare variances only
-  after dividing them by the square of the scale.
-- **uneven**: each choice is pushed the right way, with its own step size. Nothing is wrong at the optimum;
-  one choice is learned more slowly.
-- **biased**: a choice is pushed even where both have the same return. A *toll* of 0.3 on going on means
-  that the agent learns to stop wherever going on is worth up to 0.3 more; a negative one is a bonus.
+- **scaled**: the gradient has the right direction, but another length. The learning rate can compensate for
+  that; divide variances by the square of the scale before you compare them.
+- **uneven**: each choice is pushed the right way, with its own step size. The optimum is right, but one
+  choice is learned more slowly.
+- **biased**: a choice is pushed even where both alternatives have the same return. A *toll* of 0.3 on going on
+  means that the agent learns to stop wherever going on is worth up to 0.3 more; a negative toll is a bonus.
 - **no signal**: the gradient is noise around zero.
 """
 
 _OUTRO = """## Why
 
-A baseline may be subtracted from the return of a choice if it is known before the choice, or depends on other
-trajectories only. Each verdict follows from what the baseline depends on.
+A baseline may be subtracted from the return of a choice if the baseline is known before the choice, or
+depends only on other trajectories. Each verdict follows from what the baseline depends on.
 
 - **Own reward in the mean.** A mean over G trajectories that includes the trajectory itself takes away 1/G of
-  its reward: the scale u. `loo` leaves it out.
-- **Division by the standard deviation.** The divisor depends on the group, the trajectory itself included. In
-  small groups this favours some choices even where they do not matter; in large ones it only weights
-  questions by 1/sigma, sigma^2 = p q (1-q) (b1-b0)^2 + D (c + b - a)^2 here.
-- **Normalising each turn index.** A trajectory is charged the mean reward of every turn it reaches, and the
-  policy chooses how many it reaches: a toll of `b` on going on under the mean over survivors, of `p b` under
-  the mean padded with zeros. `rtg_centered` and `fixed_horizon` sum the rewards first and centre afterwards.
+  its reward, which gives the scale u. `loo` leaves the trajectory out.
+- **Division by the standard deviation.** The divisor depends on the group, which includes the trajectory
+  itself. In small groups this favours some choices even where they do not matter; in large groups it only
+  weights questions by 1/sigma, where sigma^2 = p q (1-q) (b1-b0)^2 + D (c + b - a)^2 in this problem.
+- **Normalising each turn index.** A trajectory is charged the mean reward of every turn that it reaches, and
+  the policy chooses how many it reaches. That is a toll on going on: `b` if the mean is taken over survivors,
+  `p b` if the mean is padded with zeros. `rtg_centered` and `fixed_horizon` sum the rewards first and centre afterwards.
   The package has only these two; the others are in `examples/bias_card/indexed.py`.
-  *split* indexes the rewards before the last by turn and compares the last over all trajectories: a toll of
-  `c`, padded `p c`.
+  *split* indexes all rewards but the last by turn, and compares the last reward over all trajectories: its
+  toll is `c`, or `p c` if padded.
 - **A turn that few reach.** `rtg_centered` compares the second turn among the trajectories that reached it, and
-  gives no gradient if only one did: uneven, not biased.
+  gives no gradient if only one did, so it is uneven but not biased.
 - **Similar trajectories (`spo`).** The baseline is a mean weighted by similarity, here chi = {chi:g} between
-  a trajectory that stops and one that goes on, and 1 otherwise. It damps the choice that makes trajectories
+  a trajectory that stops and one that goes on, and 1 otherwise. This damps the choice that makes trajectories
   differ: `h = chi ((1-p) / (p + (1-p) chi) + p / (1-p + p chi))` for large groups, 0 at chi = 0.
-- **A critic.** With lam = 1 values cancel or come before the choice, so any critic will do. With lam < 1 a
-  value replaces future rewards, and its error becomes bias; with an exact critic there is none. A
-  discount means that later rewards count less: its toll is `(1 - gamma) b`.
+- **A critic.** With lam = 1, values cancel or come before the choice, so any critic will do. With lam < 1, a
+  value replaces future rewards and its error becomes bias; an exact critic causes none. A discount makes
+  later rewards count less; its toll is `(1 - gamma) b`.
 - **Broadcast from the end of the turn.** The value before the *last* token already includes the choice, so
-  the return that it predicts is taken from the choice's credit: all of it, if the critic is exact. The value
-  of `anchor=start` comes before the choice.
+  the return that it predicts is subtracted from the choice's credit, and an exact critic leaves no credit at
+  all. With `anchor=start` the value comes before the choice.
 
 In the formulas with critics, V1 and V2 are the values used for the two turns (`anchor`). The wrong critic has
 values {critic}.
@@ -94,8 +95,8 @@ values {critic}.
 `spo_prefix` is not included: its baselines compare what trajectories did before a turn, and in this problem all
 trajectories that reach the last turn did the same before it.
 
-The card leaves out later steps: whitening, clipping and KL terms. Whitening subtracts one number per batch
-and divides by another, which changes lengths and not directions as long as batches are large.
+The card leaves out what follows the estimator: whitening, clipping and KL terms. Whitening subtracts one
+number per batch and divides by another, which changes lengths but not directions as long as batches are large.
 """
 
 
