@@ -70,8 +70,8 @@ def anchoring_page(found: Anchoring, command: str) -> str:
         _text(_about(found)),
         _text(_finding(found)),
         "![Drift of visual hidden states over the KL of responses](anchoring.svg)",
-        _text(f"""Lines are means over {seeds} seed{"s" if seeds > 1 else ""}, bands reach from the lowest to
-            the highest. The tables give means, and for the drift the standard deviation over the seeds."""),
+        _text(f"""Lines are means over {seeds} seed{"s" if seeds > 1 else ""}; bands reach from the lowest to
+            the highest. The tables give means, and for the drift also the standard deviation over the seeds."""),
         "## At the same response KL",
         _equal(found),
         _legend(),
@@ -84,14 +84,15 @@ def anchoring_page(found: Anchoring, command: str) -> str:
 
 
 def _about(found: Anchoring) -> str:
-    return f"""ALDEN (arXiv 2510.25668) has two KL terms in its loss. One holds the tokens that the policy
-        samples near the reference, as usual; the other holds the tokens that the environment shows, mostly
-        page images. Rewards depend only on what an agent writes, so without the second term nothing in the
-        loss preserves how well it reads. This demonstration shows the effect of that term: a Qwen2.5-VL of a
-        million parameters that reads the digit on a page ({100 * found.right:.0f} % right in sampled
-        trajectories) is rewarded for large digits, whatever the page shows, so that it can gain by ignoring
-        the page. All runs start from the same weights and get the same questions in the same order; their
-        losses differ only in the observation KL."""
+    return f"""ALDEN (arXiv 2510.25668) has two KL terms in its loss. One keeps the policy close to the
+        reference on the tokens that the policy samples, as usual. The other, the observation KL, does so on
+        the tokens that the environment shows, mostly page images. Rewards depend only on what an agent
+        writes, so without the second term nothing in the loss preserves how well it reads. This demonstration
+        shows the effect of that term. A Qwen2.5-VL of a million parameters reads the digit on a page
+        ({100 * found.right:.0f} % right in sampled trajectories). It is then rewarded for large digits,
+        whatever the page shows, so that it can gain by ignoring the page. All runs start from the same
+        weights and get the same questions in the same order; their losses differ only in the observation
+        KL."""
 
 
 def _finding(found: Anchoring) -> str:
@@ -109,16 +110,16 @@ def _finding(found: Anchoring) -> str:
     base = mean(Arm.NONE, "distance")
     base_kl = mean(Arm.NONE, "visual_kl")
     held = [
-        f"""with the {NAMES[arm]} term by {mean(arm, "distance"):.2f}, and {mean(arm, "visual_kl"):.3f} nats
+        f"""with the {NAMES[arm]} term, by {mean(arm, "distance"):.2f} and {mean(arm, "visual_kl"):.3f} nats
         ({mean(arm, "distance") / base:.0%} of the drift and {mean(arm, "visual_kl") / base_kl:.0%} of the KL
         without it)"""
         for arm in arms(found)
         if arm is not Arm.NONE
     ]
     return f"""A run with the term also changes its responses more slowly, and a run that learns less drifts
-        less. So runs are compared where their *responses* have moved equally far. When they have moved by
-        {at:g} nats a token, the hidden states of the images have drifted by {base:.2f} of their length
-        without the observation KL, and what the model predicts from them by {base_kl:.3f} nats;
+        less. So runs are compared where their *responses* have moved equally far. When responses have moved by
+        {at:g} nats per token, then without the observation KL the hidden states of the images have drifted by
+        {base:.2f} of their length, and the model's predictions from them by {base_kl:.3f} nats;
         {"; ".join(held)}. The beginning looks different: at {first:g} nats the drifts are {", ".join(early)},
         since the first steps of AdamW have the same size whatever the loss. The columns *reward* and
         *updates* show what the term costs."""
@@ -158,13 +159,14 @@ def _cells(spreads: Mapping[str, Spread]) -> list[str]:
 
 def _legend() -> str:
     return _list(
-        """**response KL**: exact KL(policy || reference), nats a token, over the tokens that the reference
-        sampled in its own trajectories about pages that no run trains on. Numbers of a run are those where it
-        first reaches this value, interpolated between two updates.""",
-        """**drift**, **cosine**: final hidden states at the image placeholders of these trajectories against
-        the reference's: relative L2 distance and cosine similarity.""",
-        """**visual KL**: exact KL of the distributions read from them, nats. **k3 there**: the sampled
-        estimator at the placeholders, which looks at one entry of the vocabulary.""",
+        """**response KL**: exact KL(policy || reference) in nats per token, over the tokens that the
+        reference sampled in its own trajectories about pages that no run trains on. The numbers of a run are
+        those at the point where it first reaches this value, interpolated between two updates.""",
+        """**drift**, **cosine**: final hidden states at the image placeholders of these trajectories, compared
+        with the reference's: relative L2 distance and cosine similarity.""",
+        """**visual KL**: exact KL, in nats, of the distributions that the model's head computes from these
+        hidden states. **k3 there**: the sampled estimator at the placeholders, which looks at one entry of
+        the vocabulary.""",
         """**reward**, **updates**: mean reward of the trajectories that the policy plays at this point, and
         how many updates it took to get there.""",
     )
@@ -173,18 +175,18 @@ def _legend() -> str:
 def _method(found: Anchoring) -> str:
     s = found.settings
     return _list(
-        """**Trajectories**: those of [the learning demonstration](learning.md) with one digit a page, sampled
-        from the present policy. The agent searches for a word, is shown a page of 16 visual tokens, and
+        """**Trajectories**: those of [the learning demonstration](learning.md) with one digit per page, sampled
+        from the current policy. The agent searches for a word, is shown a page of 16 visual tokens, and
         answers. Rows come from the ledger that training uses.""",
-        f"""**Reward**: the digit of the answer over 9. Advantages are rewards minus their mean over their
-        standard deviation among the {s.trajectories} trajectories of an update. One step of AdamW on all
-        weights, learning rate {s.learning_rate:g}.""",
-        f"""**Loss**: verl's `ppo_loss` with its own KL over
-        sampled tokens (`low_var_kl`, {s.beta_gen:g}) in all runs, and around it
-        `docagent_rl.training.workers.observation_kl.ObservationKlLoss` in those with the term:
-        `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}`, `type` k3 or exact. The
-        coefficient fits this task and its learning rate; the paper's is 0.01 at 1e-6, and `--coef` takes
-        another.""",
+        f"""**Reward**: the digit of the answer, divided by 9. Advantages are rewards minus their mean, divided
+        by their standard deviation, over the {s.trajectories} trajectories of an update. An update is one
+        step of AdamW on all weights with learning rate {s.learning_rate:g}.""",
+        f"""**Loss**: all runs use verl's `ppo_loss` with its own KL over sampled tokens (`low_var_kl`,
+        {s.beta_gen:g}). Runs with the term wrap it in
+        `docagent_rl.training.workers.observation_kl.ObservationKlLoss`, with
+        `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}` and `type` k3 or exact. The
+        coefficient fits this task and its learning rate (`--coef` changes it); the paper's is 0.01 at a
+        learning rate of 1e-6.""",
         """**Limits**: at the reference the term has no gradient, so it does not act on the first update of a
         run. A model of this size shows that the term works as intended, not how much a large model gains
         from it.""",
