@@ -19,12 +19,12 @@ SHOWN = (
 _PAGE = """\
 # Memory
 
-*For whoever plans hardware: what each recipe takes, what a card really has, and how layers are counted.*
+*For whoever plans hardware: how much memory each recipe needs, how much a card really has, and how layers are counted.*
 
-The table gives GiB on 1 node of 8 H100 of 80 GB, with the checkpoints that are kept. It is
-written by `python -m tools.recipe_pages`;
-`docagent-rl recipes budget RECIPE [overrides]` prints the parts of one recipe, with any overrides. A run on
-GPUs prints the same before it starts, and is refused if it cannot fit.
+The table gives GiB on 1 node of 8 H100 of 80 GB; disk includes the checkpoints that are kept.
+`python -m tools.recipe_pages` writes it.
+`docagent-rl recipes budget RECIPE [overrides]` prints the parts of one recipe's budget, with any overrides.
+A run on GPUs prints the same before it starts, and is refused if it cannot fit.
 
 {recipes}
 
@@ -32,48 +32,49 @@ Some recipes need more than the {room} GiB that a run may fill on an H100: `doc_
 `unidoc_rl_qwen3_5_9b`, which fit on 8 H200, and the recipes of Qwen3-VL-30B-A3B, which fit on two nodes of 8 H200.
 
 Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted.
-Layer states, logits, processes and features are estimates, for a full micro-batch. In the rollout the
-server fills its share of the GPU (`gpu_memory_utilization`). Host memory does not include retrievers: each
-process that searches takes about 1 GiB, plus its model and its index
+Layer states, logits, processes and features are estimated for a full micro-batch. In the rollout
+the server fills its share of the GPU (`gpu_memory_utilization`). Host memory does not include retrievers:
+each process that searches needs about 1 GiB, plus its model and its index
 ([models](retrieval/models.md)).
 
 ## Cards
 
 A card has less memory than its box says. `--gpu-memory` of `recipes budget` and `recipes fit`
 takes a card's name, a size as printed on boxes (which means the smallest card sold under that size), or a number of
-GiB as reported by `nvidia-smi`. Of this, .9 GiB are counted for the driver (torch reports .5 to .85 GiB
-less for such cards than `nvidia-smi` does), and 5 % of the rest stay free. 2 GiB of each budget are for the
+GiB as reported by `nvidia-smi`. From this, .9 GiB are subtracted for the driver (torch reports .5 to .85 GiB
+less for such cards than `nvidia-smi` does), and 5 % of the rest stay free. Each budget includes 2 GiB for the
 contexts of trainer and server.
 
 {cards}
 
 ## States of layers
 
-Each family has formulas for the bytes that a layer keeps for its backward pass, by kind of layer and from
-its widths (`docagent_rl/models`). `python -m tools.layer_memory` counts the same with hooks on the tensors
-that autograd saves, using transformers' own layers at released widths, in bfloat16 under autocast. It also counts the
-peak of live memory in the forward and backward passes. The tests compare every formula with both: the kept bytes must agree
-to a tenth of a percent, the peak to 6 %, and never be below. The tensors have no storage, so no GPU is
-needed. Attention is replaced by a function that saves what a flash kernel saves: queries, keys, values, output, sums of
-exponentials.
+For each kind of layer, a family has formulas that compute from the layer's widths the bytes that it keeps
+for its backward pass (`docagent_rl/models`). `python -m tools.layer_memory` counts the same bytes with hooks on
+the tensors that autograd saves, using transformers' own layers at released widths, in bfloat16 under autocast.
+It also counts the peak of live memory in the forward and backward passes. The tests compare every formula with
+both counts: the kept bytes must agree to a tenth of a percent, and the peak to 6 %, without being below the count.
+The tensors have no storage, so no GPU is needed. Attention is replaced by a function that saves what a flash
+kernel saves: queries, keys, values, output, sums of exponentials.
 
 {layers}
 
-With gradient checkpointing, a pass keeps the input of every layer and the peak of one layer; without it, what all
-layers keep. Qwen3.5's delta nets are counted as computed by torch. The kernels of flash-linear-attention
-were not counted: by design they recompute the chunks in the backward pass, and keep less. The same
-numbers are used for LoRA, where they are too large: a layer of Qwen3 of width 1,024 with
-adapters of rank 32 keeps 48 kB per token, and 54 kB with all its weights trained.
+With gradient checkpointing, a pass needs the input of every layer and the peak of one layer; without it, it
+needs what all layers keep. Qwen3.5's delta nets are counted as torch computes them. The kernels of
+flash-linear-attention were not counted: by design they recompute the chunks in the backward pass, so they keep
+less. The same numbers are used for LoRA, where they are too large: a layer of Qwen3 of width 1,024 keeps 48 kB
+per token with adapters of rank 32, and 54 kB if all its weights are trained.
 
-A micro-batch contains several rows, and so the images of several rows: at least those of one whole row, or three
-fifths of its tokens. This share is our choice, for rows that show all their images between short turns. A trained
-vision tower keeps the inputs of its layers and the states of its merger until its backward pass, which starts when
-that of the language model is over, so the larger of the two counts. A frozen tower is finished before the
-language model starts, and leaves only its output.
+A micro-batch contains several rows, and so the images of several rows. They are counted as the larger of two
+numbers: the visual tokens of one whole row, and three fifths of the micro-batch's tokens. This share is our choice,
+for rows that show all their images between short turns. A trained vision tower keeps the inputs of its layers and
+the states of its merger until its backward pass. That pass starts when the language model's backward pass is over,
+so the larger of the two peaks counts. A frozen tower is finished before the language model starts, and leaves only
+its output.
 
-A trained tower was measured on one H200 ([cluster.md](cluster.md)): 20.0 GiB for 27,000 visual tokens of a 7B
-model, where these formulas give 20.8, with the embeddings and the head that the engine gathers; for 5,000
-visual tokens 2.3 GiB, where they give 5.6. No language model's states have been measured on a GPU.
+A trained tower of a 7B model was measured on one H200 ([cluster.md](cluster.md)). For 27,000 visual tokens it
+needed 20.0 GiB, where these formulas give 20.8, including the embeddings and the head that the engine gathers. For
+5,000 visual tokens it needed 2.3 GiB, where they give 5.6. No language model's states have been measured on a GPU.
 """
 
 
