@@ -27,7 +27,7 @@ def markdown() -> str:
         f"| `{name}` | {_prompt(spec.query_prompt, spec)} | {_prompt(spec.page_prompt, spec)} |"
         for name, spec in ((name, known.spec) for name, known in MODELS.items())
     ]
-    uses = ["| system | part | name | pages a search | source |", "|---|---|---|---|---|"]
+    uses = ["| system | part | name | pages per search | source |", "|---|---|---|---|---|"]
     rows = [(use, name) for name, known in MODELS.items() for use in known.uses]
     uses += [
         "| {system} | {part} | `{name}` | {top_k} | {source} |".format(name=name, **use)
@@ -51,7 +51,7 @@ def with_table(page: str) -> str:
 
 def _model_row(name: str, known: KnownModel) -> str:
     spec = known.spec
-    many = "one a " + ("token" if spec.family is ArchitectureFamily.COLBERT else "patch")
+    many = "one per " + ("token" if spec.family is ArchitectureFamily.COLBERT else "patch")
     pooling = f"one, {_pooling(spec)}" if not spec.family.late_interaction else many
     cells = [
         f"`{name}`",
@@ -75,7 +75,7 @@ def _size(spec: EncoderSpec) -> str:
         low = f"{spec.min_pixels // side**2} to " if spec.min_pixels else "up to "
         return f"{low}{patches} patches of {side} x {side}"
     if spec.page_tokens:
-        return f"{spec.page_tokens} tokens a passage"
+        return f"{spec.page_tokens} tokens per passage"
     return "the checkpoint's"
 
 
