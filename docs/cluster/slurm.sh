@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # One run on the nodes of a Slurm job: sbatch --nodes=2 docs/cluster/slurm.sh RECIPE [OVERRIDE ...]
-# Set before: DOCAGENT_WORKSPACE, a folder that all nodes see, and VENV, an environment that all nodes see.
-# Ten minutes before its end Slurm signals this script, and the run saves a checkpoint and is requeued.
-# Requeued or submitted again, it goes on from its last checkpoint.
+# Set DOCAGENT_WORKSPACE to a folder that all nodes see, and VENV to an environment that all nodes see.
+# Ten minutes before the job's end Slurm signals this script; the run saves a checkpoint and is requeued.
+# When it is requeued or submitted again, it resumes from its last checkpoint.
 #SBATCH --job-name=docagent-rl
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=8
@@ -21,7 +21,7 @@ shift
 gpus=${SLURM_GPUS_ON_NODE:-8}
 port=6379
 PATH="$VENV/bin:$PATH"
-# the nodes' Ray takes orders only from those who can read this token
+# Ray on the nodes accepts commands only from those who can read this token
 export RAY_AUTH_MODE=token
 token=${RAY_AUTH_TOKEN_PATH:-$HOME/.ray/auth_token}
 [ -s "$token" ] || ray get-auth-token --generate > /dev/null
@@ -46,7 +46,7 @@ for node in "${nodes[@]:1}"; do
     start "$node" --address="$address:$port"
 done
 
-# waits itself until all GPUs are there, and ends with one error when they do not come
+# the run waits until all GPUs are available, and ends with one error if they never are
 export RAY_ADDRESS="$address:$port"
 asked=
 trap 'asked=1; kill -TERM "${driver:-}" 2> /dev/null || true' TERM
@@ -54,10 +54,10 @@ python -m verl.trainer.main_ppo --config-name "$recipe" \
     trainer.nnodes="${#nodes[@]}" trainer.n_gpus_per_node="$gpus" "$@" &
 driver=$!
 wait "$driver" && status=0 || status=$?
-if [ -n "$asked" ]; then # the signal has ended the wait, not the run
+if [ -n "$asked" ]; then # the signal ended the wait, not the run
     wait "$driver" && status=0 || status=$?
 fi
-if [ "$status" -eq 75 ]; then # the run was asked to end, and goes on when it is started again
+if [ "$status" -eq 75 ]; then # the run was asked to end, and resumes when it is started again
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$status"
