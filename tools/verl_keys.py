@@ -24,11 +24,11 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "verl_switches.md"
 BEGIN = "<!-- made by python -m tools.verl_keys -->"
 END = "<!-- end of what it makes -->"
 KINDS = {
-    KeyKind.READ: "read by verl or by this package",
-    KeyKind.SET: "set by the recipes, and needed so",
+    KeyKind.READ: "verl or this package reads it",
+    KeyKind.SET: "the recipes set it, and need this value",
     KeyKind.REPLACED: "another key is read in its place",
-    KeyKind.WITHOUT_EFFECT: "nobody reads it",
-    KeyKind.REFUSED: "it is read, and its change breaks the run",
+    KeyKind.WITHOUT_EFFECT: "nothing reads it",
+    KeyKind.REFUSED: "it is read, and changing it breaks the run",
 }
 TITLES = {RL_FILE: "Reinforcement learning", SFT_FILE: "Supervised fine-tuning"}
 REFERENCES = {RL_FILE: reference, SFT_FILE: sft_reference}
