@@ -1,4 +1,4 @@
-"""A chat-completions server on the loopback that does as it is told."""
+"""A chat-completions server on the loopback interface whose replies the test chooses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from aiohttp import web
 
 @dataclass
 class ChatServer:
-    """`script`: one reply a request, the last for ever: a text, a status, seconds, a raw body, or
-    `(status, headers, body)`. `compute`: makes the reply from the request instead. `times`: when
-    requests came, by `time.monotonic`.
+    """A server with scripted replies. `script` has one reply per request, of which the last is
+    repeated: a text, a status, seconds, a raw body, or `(status, headers, body)`. `compute` makes
+    the reply from the request instead. `times` has the moments of requests, by `time.monotonic`.
     """
 
     script: list = field(default_factory=lambda: ["ready"])
@@ -65,8 +65,8 @@ class ChatServer:
 
 
 def completion(content, finish_reason="stop", usage=None) -> dict:
-    """The body of a well-formed reply; `usage`: tokens of prompt and reply, where the server tells
-    them.
+    """Return the body of a well-formed reply; `usage` has the tokens of prompt and reply, if the
+    server reports them.
     """
     message = {"role": "assistant", "content": content}
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
@@ -81,8 +81,8 @@ def completion(content, finish_reason="stop", usage=None) -> dict:
 
 
 class RawServer:
-    """Answers every request with the same bytes, from a thread of its own; `requests` counts
-    them.
+    """A server that answers every request with the same bytes, from a thread of its own; `requests`
+    counts them.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ async def serving(server: ChatServer) -> AsyncIterator[ChatServer]:
 
 @contextmanager
 def threaded(server: ChatServer) -> Iterator[ChatServer]:
-    """A server in a thread of its own."""
+    """Run a server in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()

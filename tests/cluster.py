@@ -1,6 +1,4 @@
-"""Ray nodes on this machine, each of them a `ray start`; a node may be kept from seeing a
-folder.
-"""
+"""Ray nodes on this machine, each a `ray start`; a folder may be hidden from a node."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables for who wants to join."""
+        """Return the variables of a process that joins."""
         return {**ENVIRONMENT, "RAY_ADDRESS": self.address, "RAY_TMPDIR": str(self.folder)}
 
     def __enter__(self) -> Cluster:
@@ -91,7 +89,7 @@ class Cluster:
         return list(self._nodes)[-1]
 
     def kill(self, node: subprocess.Popen) -> None:
-        """End a node and all that runs on it, as a power cut would."""
+        """Kill a node and all its processes, as a power cut would."""
         name = self._nodes.pop(node)
         for process in psutil.process_iter():
             with suppress(psutil.Error):  # of others, or gone
@@ -138,7 +136,7 @@ class Cluster:
         return self._address(process, log)
 
     def _address(self, process: subprocess.Popen, log: Path) -> str:
-        """Wait for a node to run; the address that it says others join by."""
+        """Wait until a node runs; return the address that its log gives for joining."""
         deadline = time.monotonic() + START_S
         while "Ray runtime started" not in (said := log.read_text(errors="replace")):
             assert process.poll() is None, said
@@ -149,7 +147,7 @@ class Cluster:
 
 
 def can_hide() -> bool:
-    """Whether this machine lets a process see its own files."""
+    """Return whether this machine lets a process see files of its own."""
     return (
         subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode == 0
     )

@@ -1,6 +1,6 @@
 """Hydra composes a recipe with the same overrides once for all processes that share a warm
 interpreter, reads each file of a package once, and merges the same list of files once; OmegaConf
-parses each interpolation once a process.
+parses each interpolation once per process.
 
 Composing a recipe merges some sixty files, most of them verl's, and tests compose hundreds. Only
 files of packages are kept, which do not change while tests run; a folder of a test's own is read
@@ -34,8 +34,8 @@ FOLDER = (
 
 
 def kept(call, key_of):
-    """Keep a function's results by `key_of(...)`; each caller gets a copy. A key of None keeps
-    nothing.
+    """Cache a function's results by `key_of(...)`; each caller gets a copy. Results with the key
+    None are not cached.
     """
     folder = FOLDER / call.__qualname__
     folder.mkdir(parents=True, exist_ok=True)
@@ -62,8 +62,8 @@ def kept(call, key_of):
 
 
 def file_key(repository, config_path):
-    """The one source that has the file; what a package has is the same wherever else Hydra
-    looks.
+    """Return the key of a file: the one source that has it, since a package's content does not
+    depend on where else Hydra looks.
     """
     found = repository._find_object_source(config_path, ObjectType.CONFIG)
     return _key([found], config_path) if found else None
@@ -89,8 +89,8 @@ def _key(sources, what):
 
 
 def by_choices(create):
-    """The files that a recipe is made of hang on its groups alone, and not on the values of other
-    keys.
+    """Cache by groups alone: they determine the files of which a recipe is composed, and values of
+    other keys do not.
     """
     create = kept(create, choice_key)
 

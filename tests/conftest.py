@@ -50,7 +50,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_ignore_collect(collection_path, config):
-    """For slow tests alone, import no other files: that takes a minute a process."""
+    """Import no other files if only slow tests are selected: that would take a minute per process."""
     if config.option.markexpr.startswith("slow") and collection_path.name.startswith("test_"):
         return SLOW not in collection_path.read_text() or None
     return None
@@ -97,7 +97,7 @@ def pytest_sessionfinish(exitstatus):
 
 @pytest.fixture(autouse=True)
 def _heard():
-    """What was silenced in a test before, this one hears again."""
+    """Undo the silencing of loggers by an earlier test."""
     root = logging.getLogger()
     root.setLevel(logging.WARNING)
     # pytest's own, which live as long as the process (see `patches/root_logger_level.py`)
@@ -108,25 +108,27 @@ def _heard():
 
 @pytest.fixture(scope="session")
 def ray_folder() -> Path:
-    """Where this process's Ray has its sockets and logs; kept when a test failed."""
+    """Return the folder with the sockets and logs of this process's Ray; it is kept if a test
+    failed.
+    """
     return RAY_FOLDER
 
 
 @pytest.fixture(scope="session")
 def warm_python() -> Path:
-    """An interpreter whose processes begin with the imports of a run of the trainer done."""
+    """Return an interpreter whose processes begin with the imports of a run of the trainer done."""
     return Path(os.environ[WARM])
 
 
 @pytest.fixture
 def warm_processes(monkeypatch, warm_python) -> None:
-    """Processes that the code under test starts begin with the imports of a run done."""
+    """Let processes that the tested code starts begin with the imports of a run done."""
     monkeypatch.setattr(sys, "executable", str(warm_python))
 
 
 @pytest.fixture(scope="session")
 def processor():
-    """The tiny model's processor: real classes, small tokenizer."""
+    """Return the tiny model's processor: real classes, small tokenizer."""
     from docagent_rl.lab.tiny.shapes import build_processor
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
@@ -135,7 +137,7 @@ def processor():
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
-    """Three synthetic reports, ingested and indexed: (store, retriever, samples)."""
+    """Return three synthetic reports, ingested and indexed: (store, retriever, samples)."""
     from tests.crowd.world import make_world
 
     return make_world(tmp_path_factory.mktemp("world"), model=False)

@@ -1,4 +1,4 @@
-"""A small corpus of real PDFs, ingested and indexed, and players that drive an environment over it.
+"""A small corpus of real PDFs, ingested and indexed, and players that drive an environment on it.
 
 Every page holds one word of its own (`pagek3` for page 3 of document K), so that a query finds just
 the pages that it names; `everypage` is on all of them.
@@ -62,7 +62,7 @@ def retriever(store) -> BM25Retriever:
 
 @dataclass
 class CountingJudge:
-    """The rule judge, with a list of what it was asked."""
+    """The rule judge, with a list of the requests that it got."""
 
     asked: list[str] = field(default_factory=list)
 
@@ -114,7 +114,7 @@ def make_env(services) -> Callable[..., VragEnv]:
 
 @dataclass
 class State:
-    """What came of a script of turns."""
+    """The result of a script of turns."""
 
     env: DocEnv
     prompt: Observation
@@ -136,9 +136,7 @@ Turn = str | AssistantTurn
 async def _play(
     env: DocEnv, sample: Sample, turns: Iterable[Turn], *, drop_last: bool = False
 ) -> State:
-    """Play turns until the environment is done; with `drop_last` the last observation does not
-    fit.
-    """
+    """Play turns until the environment is done; with `drop_last` the last observation does not fit."""
     prompt = await env.reset(sample)
     results: list[StepResult] = []
     for turn in turns:

@@ -86,7 +86,7 @@ PIECES = (
 
 
 def slow_scan(text: str) -> tuple[str, list[tuple[str, str, bool]]]:
-    """Scan by the rules alone, one character at a time and in quadratic time."""
+    """Scan a text by the rules alone, one character at a time and in quadratic time."""
     visible = ""
     rest = text
     while "<think>" in rest:

@@ -1,4 +1,4 @@
-"""Batches for the tests: written out by hand, or drawn at random."""
+"""Batches for the tests: written by hand, or drawn at random."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,9 @@ def batch(
     group: list[int] | None = None,
     **more: object,
 ) -> AdvantageInputs:
-    """Rows written out: `turns` holds the turn of each sampled token and -1 elsewhere."""
+    """Return a batch of the given rows: `turns` has the turn of each sampled token, and -1
+    elsewhere.
+    """
     turn_index = torch.tensor(turns)
     count = len(turns)
     return AdvantageInputs(
@@ -36,7 +38,9 @@ def batch(
 def from_turn_rewards(
     trajectories: list[list[float]], group: list[int] | None = None, **more: object
 ) -> AdvantageInputs:
-    """One row a trajectory, one token a turn, an observation after each."""
+    """Return a batch with one row per trajectory and one token per turn, each followed by an
+    observation.
+    """
     width = 2 * max(len(s) for s in trajectories)
     turns = [
         [k // 2 if k % 2 == 0 and k // 2 < len(s) else -1 for k in range(width)]
@@ -55,8 +59,8 @@ checked = settings(deadline=None, max_examples=15)
 
 @dataclass(frozen=True)
 class Shape:
-    """Trajectories of rows of turns of (observations before, sampled tokens), and the group of each
-    trajectory.
+    """The shape of a batch: each trajectory has rows, each row turns of (observations before,
+    sampled tokens); and the group of each trajectory.
     """
 
     trajectories: list[list[list[tuple[int, int]]]]
@@ -82,7 +86,9 @@ discounts = st.builds(Discounts, unit, unit, unit, unit)
 
 
 def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
-    """A batch in random order of rows, with noise on all values and on rewards of observations."""
+    """Return a batch with its rows in random order, and noise on all values and on rewards of
+    observations.
+    """
     generator = torch.Generator().manual_seed(shape.seed)
     rows = [
         (s, r, turns) for s, rows in enumerate(shape.trajectories) for r, turns in enumerate(rows)
@@ -114,7 +120,7 @@ def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
 
 
 def noise_off_tokens(inputs: AdvantageInputs) -> AdvantageInputs:
-    """The same batch with other values and rewards wherever nothing was sampled."""
+    """Return the same batch with other values and rewards wherever nothing was sampled."""
     junk = torch.full_like(inputs.token_rewards, 1e6)
     junk[:, ::2] = float("nan")
     values = (
@@ -125,7 +131,7 @@ def noise_off_tokens(inputs: AdvantageInputs) -> AdvantageInputs:
 
 
 def take_rows(inputs: AdvantageInputs, order: torch.Tensor, **changes: object) -> AdvantageInputs:
-    """The rows of a batch in another order, or some of them, or some of them twice."""
+    """Return rows of a batch: in another order, only some of them, or some of them twice."""
     names = (
         "token_rewards",
         "values",

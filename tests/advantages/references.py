@@ -1,4 +1,4 @@
-"""The estimators again, literally and slowly, on Python numbers."""
+"""Slow, literal versions of the estimators, computed on Python numbers."""
 
 import math
 from collections import defaultdict
@@ -11,7 +11,7 @@ Token = tuple[int, int]
 
 
 def trajectory_turns(inputs: AdvantageInputs) -> dict[int, list[list[Token]]]:
-    """The turns of each trajectory, each a list of (batch row, position)."""
+    """Return the turns of each trajectory, each a list of (batch row, position)."""
     order = sorted(
         range(len(inputs.row)), key=lambda b: (int(inputs.trajectory[b]), int(inputs.row[b]))
     )
@@ -26,7 +26,7 @@ def trajectory_turns(inputs: AdvantageInputs) -> dict[int, list[list[Token]]]:
 
 
 def gae(rewards: list[float], values: list[float], gamma: float, lam: float) -> list[float]:
-    """Advantages by summing temporal differences."""
+    """Return advantages by summing temporal differences."""
     deltas = [
         r + gamma * (values[k + 1] if k + 1 < len(values) else 0.0) - values[k]
         for k, r in enumerate(rewards)
@@ -82,7 +82,7 @@ def whitened(advantages: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def groups_of(inputs: AdvantageInputs) -> list[dict[int, list[float]]]:
-    """Turn rewards of the trajectories with tokens, group by group."""
+    """Return the turn rewards of the trajectories with tokens, group by group."""
     groups: dict[int, dict[int, list[float]]] = defaultdict(dict)
     group_of = dict(zip(inputs.trajectory.tolist(), inputs.group.tolist(), strict=True))
     for trajectory, turns in trajectory_turns(inputs).items():

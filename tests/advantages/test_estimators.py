@@ -1,4 +1,4 @@
-"""Properties of every estimator of the package, whatever it makes of the rewards."""
+"""Properties that every estimator of the package has, whatever it does with the rewards."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ every = pytest.mark.parametrize(("name", "options"), CASES, ids=str)
 
 
 def made(name: str, options: dict, inputs: AdvantageInputs) -> Advantages:
-    """The function's own result: `compute` would put zeros outside of the mask."""
+    """Return the function's own result; `compute` would put zeros outside the mask."""
     estimator = registered_estimators()[name]
     return estimator.function(inputs, **estimator.parse(options))
 

@@ -163,6 +163,6 @@ def test_whitening_by_hand(numbers: list[float], wanted: list[float]) -> None:
 
 
 def test_a_small_spread_is_not_blown_up() -> None:
-    """Variance 5e-9 beside eps 1e-8."""
+    """A variance of 5e-9 is near eps, which is 1e-8."""
     found = whitened(torch.tensor([0.0, 1e-4]).double())
     assert found.tolist() == pytest.approx([-5e-5 / 1.5e-8**0.5, 5e-5 / 1.5e-8**0.5])

@@ -55,8 +55,8 @@ def test_exactly_equal_members_need_no_tolerance() -> None:
 
 
 def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
-    """Of four groups with members one has one, one has equals and two differ; the fifth is
-    empty.
+    """Of four groups with members, one has a single member, one has equal members and two differ;
+    the fifth group is empty.
     """
     x = torch.tensor([1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 4.0], dtype=torch.float64)
     cell = torch.tensor([0, 1, 1, 2, 2, 3, 3])

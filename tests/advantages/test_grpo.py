@@ -42,7 +42,7 @@ rewards = st.lists(st.integers(-64, 64).map(lambda n: n / 32), min_size=1, max_s
 @checked
 @given(st.lists(st.lists(rewards, min_size=1, max_size=6), min_size=1, max_size=4), st.booleans())
 def test_equals_verl_but_in_groups_of_one(groups: list[list[list[float]]], by_std: bool) -> None:
-    """Trajectories of one row; verl gives the last trajectory of a group its reward."""
+    """Trajectories have one row; verl gives the only trajectory of a group its reward."""
     from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 
     number = [n for n, trajectories in enumerate(groups) for _ in trajectories]

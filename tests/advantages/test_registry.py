@@ -207,7 +207,7 @@ def test_it_changes_advantages(name, base, change):
 
 @pytest.mark.parametrize("std", ["biased", "unbiased"])
 def test_eps_is_added_to_the_deviation(std):
-    """Totals 1.8, 0.7 and 0.4: by hand."""
+    """The totals 1.8, 0.7 and 0.4 are compared with advantages computed by hand."""
     mean, n = (1.8 + 0.7 + 0.4) / 3, 3 if std == "biased" else 2
     deviation = math.sqrt(sum((x - mean) ** 2 for x in (1.8, 0.7, 0.4)) / n)
     found = made("trajectory_grpo", {"std": std, "eps": 0.5})

@@ -120,7 +120,9 @@ AFTER_ALL = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
 
 
 def inputs(*, rows: bool = False, after_all=AFTER_ALL, **changes) -> AdvantageInputs:
-    """Three trajectories of one question with a token a turn, in one row each or one row a turn."""
+    """Return three trajectories of one question with one token per turn, all turns in one row or
+    each in a row of its own.
+    """
     table = torch.stack([torch.zeros(3, 2), torch.tensor(AFTER_ONE), torch.tensor(after_all)], 1)
     cells = [(s, k) for s, turns in enumerate(TURNS) for k in range(turns)]
     groups = (
@@ -159,9 +161,8 @@ def by_turn(batch: AdvantageInputs, **options) -> dict[tuple[int, int], float]:
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_by_hand(rows):
-    """At the first step the mean of the group is 1. Before the second, trajectories 0 and 1 went
-    alike and 2 did
-    not: their baseline is 1.5.
+    """In the first step, the mean of the group is 1. Before the second, trajectories 0 and 1 were
+    alike and 2 was not, so the baseline of these two is 1.5.
     """
     want = {(0, 0): 1.0, (1, 0): 0.0, (2, 0): -1.0, (0, 1): 0.5, (1, 1): -0.5}
     assert by_turn(inputs(rows=rows)) == pytest.approx(want, abs=1e-6)

@@ -102,7 +102,7 @@ def test_groups_are_numbered_whatever_their_ids() -> None:
 
 
 def two_trajectories() -> AdvantageInputs:
-    """One of two turns, one of one turn; observations hold noise."""
+    """Return two trajectories, one of two turns and one of one turn; observations contain noise."""
     return batch(
         turns=[[0, 0, -1, 1], [0, -1, -1, -1]],
         rewards=[[0, 0.5, 7, 1.0], [-1.0, 7, 0, 0]],

@@ -1,4 +1,4 @@
-"""The line that a training run prints before anything heavy is imported."""
+"""The line that a training run prints before slow imports begin."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ def test_the_installed_file_is_one_line_of_code_that_costs_nothing_elsewhere():
 @pytest.mark.slow
 @pytest.mark.parametrize("released", ["", "release_warnings(); print('open', file=sys.stderr); "])
 def test_warnings_of_imports_wait_for_the_log(released):
-    """A run that ends before it has one shows them at its end."""
+    """A run that ends before it has a log shows these warnings at its end."""
     code = (
         "import sys, warnings; from docagent_rl.base.first_line import *; "
         "print_first_line(['p', '-m', 'verl.trainer.main_ppo', '-cn', 'mine']); "

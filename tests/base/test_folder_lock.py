@@ -1,4 +1,4 @@
-"""One process at a time writes to a folder."""
+"""Only one process at a time writes to a folder."""
 
 import json
 import os
@@ -34,7 +34,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def starts():
-    """Processes that try to hold a folder at one moment."""
+    """Start processes that try to lock a folder at the same moment."""
     with ExitStack() as stack:
         found = []
         for _ in range(4):

@@ -1,4 +1,4 @@
-"""Packages that load a name when it is asked for."""
+"""Packages that load a name only when it is used."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The journal of a folder: what it says after kills, edits and moves."""
+"""The seal of a folder: what it reports after kills, edits and moves."""
 
 import hashlib
 import json

@@ -42,7 +42,7 @@ def test_a_plain_value_in_the_place_of_a_section_is_refused_with_the_profile_too
 
 
 def launched(monkeypatch, file: str | None, recipe: str, *overrides: str):
-    """The configuration that Hydra composes where a file runs."""
+    """Return the configuration that Hydra composes if a certain file is the main module."""
     monkeypatch.setitem(
         sys.modules, "__main__", SimpleNamespace(**({} if file is None else {"__file__": file}))
     )

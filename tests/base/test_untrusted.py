@@ -116,6 +116,6 @@ def test_a_fence_that_was_seen_closes_no_other():
     "piece", ["<", "[A", "<_of_", "_of_", "< ", "<|", "<judge", "AAA", "[e~", "<s_token_"]
 )
 def test_long_texts_are_read(piece):
-    """In linear time: a pattern that goes back over these takes minutes."""
+    """Reading takes linear time: a pattern that backtracks over these texts would take minutes."""
     text = "<" + piece * (300_000 // len(piece)) + ">"
     assert without_invisible(neutralized(text)) == text

@@ -1,5 +1,5 @@
-"""The trajectories that the benchmark plays are as large as their recipes allow, and both ways
-carry them.
+"""The trajectories that the benchmark plays are as large as their recipes allow, and both
+transports carry them.
 """
 
 from functools import partial

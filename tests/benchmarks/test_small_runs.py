@@ -1,4 +1,4 @@
-"""Benchmarks that take seconds: they run, and measure what they say."""
+"""Benchmarks that take seconds run, and measure what they claim to measure."""
 
 import numpy as np
 import pytest

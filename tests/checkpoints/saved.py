@@ -1,4 +1,4 @@
-"""Checkpoints as verl's FSDP trainer leaves them, with small tensors."""
+"""Checkpoints with small tensors, in the layout of verl's FSDP trainer."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from docagent_rl.checkpoints.manifest import (
 
 
 def save_part(folder: Path, *, ranks: int = 1, size: int = 1000, seed: int = 0) -> None:
-    """An actor or a critic."""
+    """Save an actor or a critic."""
     folder.mkdir(parents=True, exist_ok=True)
     generator = torch.Generator().manual_seed(seed)
     for rank in range(ranks):
@@ -37,8 +37,8 @@ def save(
     check: CheckpointCheck | None = CheckpointCheck.FULL,
     tracked: bool = True,
 ) -> Path:
-    """A checkpoint, in the order of `CheckpointsMixin`; `check` None: without manifest, as verl
-    alone.
+    """Save a checkpoint in the order of `CheckpointsMixin`; with `check` None it has no manifest,
+    as from verl alone.
     """
     folder = step_folder(root, step)
     if check is not None:
@@ -55,13 +55,13 @@ def save(
 
 
 def flip(path: Path, position: int = 300) -> None:
-    """Change one bit."""
+    """Flip one bit of a file."""
     data = bytearray(path.read_bytes())
     data[position] ^= 1
     path.write_bytes(data)
 
 
 def cut(path: Path, part: float = 0.5) -> None:
-    """Leave the beginning alone."""
+    """Truncate a file."""
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * part)])

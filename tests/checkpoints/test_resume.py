@@ -25,7 +25,7 @@ def recipe_config(recipe: str):
 
 
 def settled(root, recipe=GRPO, check=FULL, **changes):
-    """What verl is told: (mode, path)."""
+    """Return how verl is configured to resume: (mode, path)."""
     config = copy.deepcopy(recipe_config(recipe))
     for name, value in {"trainer.default_local_dir": str(root), **changes}.items():
         OmegaConf.update(config, name, value)
@@ -150,7 +150,7 @@ def test_another_number_of_processes_and_asynchronous_saves_are_refused(tmp_path
 
 
 def test_a_checkpoint_of_another_run_is_not_gone_on_from(tmp_path, caplog):
-    """It is whole, and of the step that its place says."""
+    """The checkpoint is complete, and of the step that its folder's name states."""
     for name, size in (("one", 100), ("other", 200)):
         for step in (1, 2):
             with sealing(tmp_path / name, tmp_path / name / "checkpoints" / f"global_step_{step}"):

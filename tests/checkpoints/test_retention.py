@@ -86,7 +86,7 @@ def test_the_seal_knows_what_is_saved_and_what_is_retired(tmp_path):
 
 
 def resumed(root, step, keep=2, **parts):
-    """The retention of another start, which goes on from a step."""
+    """Return the retention of another start, which resumes from a step."""
     retention = Retention({"actor": keep, **parts})
     retention.adopt(root, step)
     return retention
@@ -108,8 +108,8 @@ def test_the_one_that_a_run_goes_on_from_stays_until_another_is_whole(tmp_path):
 
 
 def test_later_ones_and_those_of_others_stay(tmp_path):
-    """The later is done again; a checkpoint of verl alone has no manifest, a damaged one a wrong
-    one.
+    """The later checkpoint's step is repeated. A checkpoint of verl alone has no manifest, and the
+    manifest of a damaged one does not match.
     """
     for step in (1, 2, 3, 4, 9):
         save(tmp_path, step)
@@ -122,7 +122,7 @@ def test_later_ones_and_those_of_others_stay(tmp_path):
 
 @pytest.mark.parametrize("models", [True, False])
 def test_a_removal_that_was_broken_off_is_finished(tmp_path, models):
-    """Before or after the models went."""
+    """The removal was interrupted before or after the models were removed."""
     saved(Retention({"actor": 3}), tmp_path, 1, 2, 3)
     first = tmp_path / "global_step_1"
     mark_unfinished(first)

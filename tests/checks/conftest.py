@@ -1,4 +1,4 @@
-"""A workspace in which runs of every system could start."""
+"""A workspace in which runs of every system can start."""
 
 import pytest
 
@@ -18,7 +18,7 @@ RECIPES = {
 
 @pytest.fixture(scope="session")
 def workspace(world, tmp_path_factory):
-    """Documents, questions and a tiny model of every system."""
+    """A workspace with documents, questions and a tiny model for every system."""
     from docagent_rl.lab.tiny.model import build_tiny_model
 
     root = tmp_path_factory.mktemp("workspace")
@@ -36,7 +36,7 @@ def workspace(world, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def config(workspace):
-    """The configuration of a run of a system, as the command line composes it."""
+    """Return the configuration of a run of a system, as the command line composes it."""
 
     def make(*overrides, system="vrag_rl"):
         places = [f"docagent.workspace={workspace}", "docagent.provision=null"]
@@ -47,5 +47,5 @@ def config(workspace):
 
 @pytest.fixture(scope="session")
 def checked(config):
-    """All that is checked of a run of a system before it starts."""
+    """Return a function that checks all that is checked of a system's run before it starts."""
     return lambda *overrides, system="vrag_rl": check(config(*overrides, system=system))

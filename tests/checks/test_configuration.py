@@ -1,4 +1,4 @@
-"""Estimators of users in real modules, services that nobody chose, rankings that are missing."""
+"""Estimators of users in real modules, services that are not configured, rankings that are missing."""
 
 import sys
 from itertools import count
@@ -19,7 +19,9 @@ HEAD = "from docagent_rl.advantages import register\n"
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """Writes a module and names it; whatever it registers is forgotten afterwards."""
+    """Return a function that writes a module and returns its name; estimators that the module
+    registers are removed afterwards.
+    """
     monkeypatch.syspath_prepend(tmp_path)
     before = dict(_ESTIMATORS)
 
@@ -34,7 +36,7 @@ def module(tmp_path, monkeypatch):
 
 
 def estimated(module: str, **options) -> None:
-    """Preflight's static part."""
+    """Run the static checks of the preflight for an estimator."""
     change = {"docagent": {"modules": [module], "advantage": {"options": options}}}
     recipe = composed_recipe(
         "vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", "algorithm.adv_estimator=mine"]
@@ -111,7 +113,7 @@ def test_roles_that_nobody_chose_are_refused(overrides, missing):
 
 
 def test_rules_that_were_chosen_are_taken():
-    """The next check complains, about the store that is not there."""
+    """The rules are accepted; the next check fails, because the store does not exist."""
     for config in (
         bare(MM_DOC, *(f"docagent.roles.{role}.backend=embedded" for role in ROLES)),
         composed_recipe(

@@ -17,7 +17,9 @@ LONG = {"question": "Which page? " * 5000}
 
 @pytest.fixture
 def files(world, tmp_path):
-    """The world's questions with the first of them changed, as a file."""
+    """Return a function that writes the world's questions to a file, with the first of them
+    changed.
+    """
 
     def files(key="train", count=None, **changes):
         extra = {**world.samples[0].extra, **changes.pop("extra", {})}

@@ -34,7 +34,7 @@ HEALTHY = Registered(
 
 
 def of_patches(**changes: str | None) -> dict[str, str]:
-    """States of patches with these changes; None takes a patch away."""
+    """Return the states of patches with these changes; None removes a patch."""
     return {name: state for name, state in (HEALTHY.patches | changes).items() if state is not None}
 
 
@@ -143,7 +143,7 @@ def test_a_process_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch
     pid, wait = tmp_path / "pid", subprocess.Popen.wait
 
     def late(process, timeout=None):
-        """It is late as soon as it has started another one."""
+        """Time out as soon as the process has started another one."""
         if timeout != LATE_S:
             return wait(process, timeout)
         while not pid.is_symlink() and process.poll() is None:

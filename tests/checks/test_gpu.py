@@ -49,7 +49,7 @@ def test_nvidia_smi_of_this_machine_is_asked(tmp_path, monkeypatch):
 
 @pytest.fixture
 def flash_attn(tmp_path, monkeypatch):
-    """Installs it where training is on a GPU."""
+    """Return a function that installs flash-attn on a machine that trains on a GPU."""
     monkeypatch.setattr(hardware, "is_cpu_platform", lambda: False)
     monkeypatch.syspath_prepend(tmp_path)
 

@@ -87,14 +87,14 @@ def _no_ray(monkeypatch, tmp_path):
 
 @pytest.fixture
 def head():
-    """Something that takes connections, as the head of a cluster does."""
+    """Accept connections, as the head of a cluster does; yield the address."""
     with closing(socket.create_server(("", 0))) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture
 def started(head, tmp_path):
-    """`ray start` was called on this machine some time."""
+    """Return the file that `ray start` leaves on a machine, as if it had been called before."""
     file = tmp_path / "ray" / "ray" / "ray_current_cluster"
     file.parent.mkdir(parents=True)
     file.write_text(head)

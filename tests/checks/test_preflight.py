@@ -147,7 +147,7 @@ def test_estimators_of_verl_for_which_masking_is_no_absence_are_named(caplog, es
 
 @pytest.fixture
 def told(capsys):
-    """What is said of an error that a run is refused for."""
+    """Return a function that refuses a run for an error and returns the printed message."""
 
     def told(error, config) -> str:
         with pytest.raises(SystemExit) as stop:

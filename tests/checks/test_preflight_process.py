@@ -40,7 +40,9 @@ main()
 
 @pytest.fixture
 def python(tmp_path, warm_python):
-    """Run a program in a folder whose modules it finds; what it left."""
+    """Return a function that runs a program with a folder on its module path, and returns the
+    finished process.
+    """
 
     def run(*program, **variables):
         # a Ray of somebody else on this machine is none of its business
@@ -65,7 +67,7 @@ def places(tmp_path):
 
 
 def message(done) -> str:
-    """The one that a run was refused with."""
+    """Return the message with which a run was refused."""
     assert done.returncode == 2, done.stderr[-3000:]
     assert "Traceback" not in done.stderr
     assert "ray init kwargs" not in done.stdout

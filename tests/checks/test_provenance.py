@@ -1,4 +1,4 @@
-"""Where settings come from. That every shipped recipe is in order is tested with its check."""
+"""Provenance of settings; the check of each shipped recipe verifies that its own is in order."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ LR = "actor_rollout_ref.actor.optim.lr"
 
 @pytest.fixture
 def written(tmp_path):
-    """A folder of recipes with provenance files of these texts; `mine` is a recipe that sets the
+    """Return a folder of recipes with provenance files of these texts; the recipe `mine` sets the
     rate.
     """
     (tmp_path / "provenance").mkdir()
@@ -53,7 +53,7 @@ def test_every_recipe_has_a_provenance_whose_words_are_known():
 
 
 def nulls(node: yaml.Node, above: str = "") -> list[tuple[int, str]]:
-    """Lines, from 0, and dotted keys of the values of a recipe that are null."""
+    """Return the lines, from 0, and the dotted keys of the values of a recipe that are null."""
     found = []
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:

@@ -1,5 +1,5 @@
-"""What `recipes check` and preflight say of a reward function, before anything is loaded but its
-file.
+"""`recipes check` and the preflight report errors of a reward function before anything but its file
+is loaded.
 """
 
 import pytest

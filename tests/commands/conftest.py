@@ -1,4 +1,4 @@
-"""Commands are called in this process, over one world of documents."""
+"""Commands are called in this process, on one world of documents."""
 
 import typer
 from typer.testing import CliRunner
@@ -8,8 +8,8 @@ from tests.samples.conftest import make_sample  # noqa: F401  a fixture
 
 
 def called(command, *arguments, status=0):
-    """What a command, or an app of several, printed, ending with a status; what it raises is
-    raised.
+    """Return what a command, or an app of several commands, printed; check its status, and raise
+    its exceptions.
     """
     app = command
     if not isinstance(command, typer.Typer):
@@ -23,7 +23,7 @@ def called(command, *arguments, status=0):
 
 
 def on_cpu(world, *overrides) -> list[str]:
-    """The end of a command line that plays a recipe over the world."""
+    """Return the end of a command line that plays a recipe on the world."""
     return [
         "--",
         "+profile=cpu",
@@ -34,6 +34,6 @@ def on_cpu(world, *overrides) -> list[str]:
 
 
 def asked_about(world, folder, count=6):
-    """A file of questions, and its samples."""
+    """Write a file of questions; return it and its samples."""
     write_jsonl(world.samples[:count], folder / "questions.jsonl")
     return world.samples[:count]

@@ -82,7 +82,7 @@ def test_a_command_gets_its_models_and_a_second_one_may_have_prices_without_a_bu
     def command(
         out: Annotated[str, typer.Option(help="File.")], endpoint: ModelConfig, judge: ModelConfig
     ) -> None:
-        """Do it."""
+        """Store the options."""
         seen.update(out=out, endpoint=endpoint, judge=judge)
 
     options = [

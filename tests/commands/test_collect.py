@@ -1,5 +1,5 @@
-"""Collections over a real store, by scripts and by a model behind a real server that computes its
-words.
+"""Collections on a real store, by scripts and by a model on a real server that computes its
+replies.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ def collected(world, folder, out, *more, **options):
 
 
 async def taught(world, folder, server, out, *more):
-    """Collected from the server's model."""
+    """Collect with the server's model."""
     named = ("--base-url", server.url, "--model", "m", *more)
     return await asyncio.to_thread(collected, world, folder, out, *named)
 

@@ -1,4 +1,4 @@
-"""Choosing questions from trajectories that were really played."""
+"""Questions are chosen from trajectories that were really played."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def right_of(question_id):
 
 
 class Forgetful(ScriptPlayer):
-    """Right in so many trajectories as the question's number says."""
+    """A player that is right in as many trajectories as the question's number says."""
 
     async def play(self, sample, trajectory):
         if trajectory < right_of(sample.question_id):
@@ -45,7 +45,7 @@ class Forgetful(ScriptPlayer):
 
 @pytest.fixture(scope="module")
 async def run(world, tmp_path_factory):
-    """Four trajectories each of ten questions: two are easy, six medium, two hard."""
+    """Return four trajectories each of ten questions: two are easy, six medium, two hard."""
     player = Forgetful(resources(world, "vrag_rl", judge={"kind": "anls"}))
     samples = [
         dataclasses.replace(sample, question_id=f"{number}-{number % 5}")
@@ -58,7 +58,7 @@ async def run(world, tmp_path_factory):
 
 
 def curated(out, trajectories, *options):
-    """The chosen questions by their ids, and what was told."""
+    """Return the chosen questions by their ids, and the command's output."""
     found = called(app, "curate", trajectories, "--out", out / "rl.parquet", "--force", *options)
     return {sample.question_id: sample for sample in read_parquet(out / "rl.parquet")}, found.output
 

@@ -26,7 +26,7 @@ NOWHERE = ("--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--endpoint", 
 
 
 def run(store, out, server, *more, status=0):
-    """The command over a store, with a model where there is a server."""
+    """Run the command on a store, with a model if there is a server."""
     config = out.parent / "kinds.yaml"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(yaml.safe_dump({"kinds": KINDS}))
@@ -42,7 +42,7 @@ def refused(told, *arguments):
 
 
 def like_whole(reports, server, out, *more):
-    """The same questions as of a run that nothing has stopped."""
+    """Assert that the questions equal those of a run that was never interrupted."""
     whole = out.parent / "whole" / "q.jsonl"
     run(reports, whole, server, *more)
     for name in ("q.jsonl", "q.jsonl.funnel.json"):

@@ -18,7 +18,7 @@ def data(*arguments, **expected):
 
 
 def imported(download, out, *more, status=0):
-    """Questions of MMLongBench-Doc."""
+    """Import questions of MMLongBench-Doc."""
     told = data(
         "import", "mmlongbench_doc", download.root, "--out", out, *more, *OPTIONS, status=status
     )
@@ -27,8 +27,8 @@ def imported(download, out, *more, status=0):
 
 @pytest.fixture
 def download(tmp_path) -> Files:
-    """Five documents of three to fifteen pages, a question on each of them, one without its
-    document.
+    """Return a download of five documents of three to fifteen pages, with a question on each; one
+    document is missing.
     """
     files = Files(tmp_path / "download")
     rows = []

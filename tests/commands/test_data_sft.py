@@ -18,7 +18,7 @@ def model(task, tmp_path_factory):
 
 @pytest.fixture
 def sft(task, model, tmp_path):
-    """Rows of trajectories in a file, by the command."""
+    """Write the rows of trajectories to a file, by the command."""
 
     def run(trajectories, out, *more):
         source = (

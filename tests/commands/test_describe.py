@@ -1,4 +1,4 @@
-"""Pages that show pictures are found by what a model says of them."""
+"""Pages that show pictures are found by a model's descriptions of them."""
 
 import hashlib
 import os
@@ -54,7 +54,7 @@ def store(tmp_path, monkeypatch):
 
 
 def number_of(store, request) -> int:
-    """The page that a request shows."""
+    """Return the number of the page that a request shows."""
     (message,) = request["messages"]
     shown = hashlib.sha256(image_part_bytes(message["content"][1])).hexdigest()
     return next(ref.page for ref in store.pages() if store.page(ref).image_hash == shown)
@@ -62,7 +62,7 @@ def number_of(store, request) -> int:
 
 @pytest.fixture
 def server(store):
-    """A model that describes pages 1 and 3."""
+    """Run a model that describes pages 1 and 3."""
     with threaded(
         ChatServer(compute=lambda request: SAID.get(number_of(store, request), "None."))
     ) as running:

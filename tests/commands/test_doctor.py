@@ -14,7 +14,9 @@ from tests.commands.conftest import called
 
 @pytest.fixture
 def examined(monkeypatch):
-    """The command, with these answers by the kind of a process, or the real ones."""
+    """Return a function that runs the command, with given answers by kind of process or with the
+    real ones.
+    """
     monkeypatch.setattr(doctor, "prepare_environment", lambda: None)
 
     def run(*options, status=0, **answers):

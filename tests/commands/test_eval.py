@@ -1,5 +1,5 @@
-"""Evaluations, probes and single questions, with a model behind a real server that computes what it
-says.
+"""Evaluations, probes and single questions, with a model on a real server that computes its
+replies.
 """
 
 import asyncio
@@ -32,7 +32,9 @@ RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
 
 def ready_or(model):
-    """What a model says of questions that it knows, and a sign of life."""
+    """Return a function that replies to questions that the model knows, and with a sign of life to
+    others.
+    """
 
     def compute(request):
         known = any(question in str(request["messages"]) for question in model.answers)
@@ -42,7 +44,7 @@ def ready_or(model):
 
 
 class ReadingModel(PlayingModel):
-    """Gives the answer of a question where it stands in what it is shown."""
+    """A model that answers a question only if the answer is in what it was shown."""
 
     def __call__(self, request: dict) -> dict:
         messages = request["messages"]
@@ -218,7 +220,7 @@ FUNCTION = (
 
 
 async def test_a_reward_function_scores_an_evaluation_and_rescores_it(world, tmp_path):
-    """The run's folder keeps what it was scored by, and another function is told by verl's keys."""
+    """The run's folder records which function scored it, and verl's keys select another function."""
     asked_about(world, tmp_path, 2)
     for name, score in (("one", 2.0), ("two", 5.0)):
         (tmp_path / f"{name}.py").write_text(FUNCTION.format(score))

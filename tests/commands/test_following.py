@@ -1,5 +1,5 @@
-"""A folder from one week to the next: one command, and the served index answers by it without a
-break.
+"""A folder is followed from week to week: one command updates the index, and the server uses the
+new one without interruption.
 """
 
 import shutil
@@ -33,7 +33,7 @@ def command(*words):
 
 
 class Asking:
-    """Asks a server for the same words again and again, and keeps what goes wrong."""
+    """A client that repeats a search on a server, and collects errors."""
 
     def __init__(self, url, query):
         self.url, self.query = url, query
@@ -59,14 +59,14 @@ class Asking:
 
 
 def found(url, query):
-    """The documents of the hits."""
+    """Return the documents of the hits."""
     reply = httpx2.post(f"{url}/v1/search", json={"queries": [query], "top_k": 5}, timeout=60)
     assert reply.status_code == 200, reply.text
     return [doc_id for doc_id, _, _ in reply.json()["results"][0]]
 
 
 def wait_for(url, query, doc_ids):
-    """Wait until the server has looked at its index, which is the new one already."""
+    """Wait until the server has looked at its index, which is already the new one."""
     end = time.monotonic() + _PATIENCE_S
     while found(url, query) != doc_ids:
         assert time.monotonic() < end
@@ -74,8 +74,8 @@ def wait_for(url, query, doc_ids):
 
 
 def walk(folder, number):
-    """So many documents; three change, two are removed, one is renamed; returns what the command
-    said.
+    """Return the output of the command over this many documents, of which three change, two are
+    removed and one is renamed.
     """
     inbox, store, index = folder / "inbox", folder / "store", folder / "index"
     for each in range(number):

@@ -146,7 +146,7 @@ def test_damage_of_a_run_is_listed_and_another_folder_refused(run, tmp_path):
 
 
 def swapped(path):
-    """Another step's file in the place of one: of its form, and whole."""
+    """Return another step's file in the place of one; it is well-formed and complete."""
     shutil.copy(path.with_name(path.name.replace("2", "1")), path)
 
 

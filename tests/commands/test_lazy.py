@@ -32,7 +32,7 @@ except SystemExit:
 
 
 def modules(*arguments):
-    """What a command line imports."""
+    """Return the modules that a command line imports."""
     command = [sys.executable, "-c", COUNT, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return set(done.stderr.partition("modules:")[2].split())

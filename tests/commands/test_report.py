@@ -1,4 +1,4 @@
-"""The command as it is called."""
+"""The command, called as on the command line."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Stored trajectories paid another way."""
+"""Stored trajectories are rewarded again with other settings."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ def rescored(run, out, *more):
 
 
 def paid(trajectories):
-    """Who got what for which tokens."""
+    """Return the rewards of trajectories, with the tokens and terms of their turns."""
     return [
         (
             each.uid,
@@ -44,7 +44,7 @@ def paid(trajectories):
 
 @pytest.fixture
 def small(world, tmp_path):
-    """A run of one question a step, and where it is written anew."""
+    """Return a run of one question per step, and the folder into which it is rescored."""
     return stored_run(
         world, tmp_path / "run", "vrag_rl", questions=1
     ), tmp_path / "elsewhere" / "out"
@@ -90,7 +90,9 @@ def test_other_weights_and_another_estimator(world, tmp_path):
 
 
 def test_a_variant_without_the_gate_judges_what_the_gate_had_closed(world, tmp_path):
-    """A right answer without a search is unjudged under the release, and right without its gate."""
+    """In the release, a right answer without a search is unjudged; without the release's gate it is
+    right.
+    """
     run = stored_run(world, tmp_path / "run", "vrag_rl", questions=1, env={"variant": "released"})
     (searched, *_) = read_trajectories(run / "trajectories" / "1.jsonl")
     blurted = replace(searched, turns=searched.turns[-1:], outcome=UNJUDGED, reward=0.0)
@@ -180,7 +182,7 @@ def test_a_reward_function_rewards_stored_trajectories(small, tmp_path):
 
 
 def elsewhere(run, old, new):
-    """The configuration of a run that was played in another workspace."""
+    """Return the configuration of a run that was played in another workspace."""
     file = run / "hydra" / "config.yaml"
     Seal(run).write(file, file.read_text().replace(str(old), str(new)))
 

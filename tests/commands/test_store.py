@@ -1,4 +1,4 @@
-"""Documents of a store as people see them, and taken out by people."""
+"""Documents of a store are listed and removed by users."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The viewer from the command line: a file, refusals, a server that ends well."""
+"""The viewer on the command line: a file, errors, and a server that ends cleanly."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ from tests.viewer_runs import run_folder, trajectory
 
 @pytest.fixture
 def folder(store, tmp_path):  # noqa: F811
-    """A run of one trajectory that was played and one that was not."""
+    """Return a run with one trajectory that was played and one that was not."""
     good, masked = trajectory(store), trajectory(store, 1, status="masked", turns=[])
     masked.error = "judge down"
     return run_folder(tmp_path / "run", [good, masked])

@@ -1,4 +1,4 @@
-"""Reports on their way from the trainer to the driver."""
+"""Reports from the trainer to the driver."""
 
 import threading
 
@@ -11,7 +11,7 @@ from docagent_rl.console.channel import CONSOLE_VARIABLE, ReportReceiver, Report
 
 @pytest.fixture
 def store(monkeypatch):
-    """Ray's key-value store, which is there."""
+    """Ray's key-value store, which exists."""
     kept = {}
     monkeypatch.setattr(internal_kv, "_internal_kv_initialized", lambda: True)
     monkeypatch.setattr(

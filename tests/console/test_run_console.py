@@ -1,4 +1,4 @@
-"""The console in processes of its own, whose output is redirected for real."""
+"""The console in processes of its own, whose output is really redirected."""
 
 import json
 import os

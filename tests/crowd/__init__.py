@@ -1,3 +1,1 @@
-"""Many trajectories at a time through the agent loop that verl runs: scripts speak instead of
-vLLM.
-"""
+"""Many concurrent trajectories through verl's agent loop: scripts reply instead of vLLM."""

@@ -1,4 +1,4 @@
-"""Playing a crowd: a recipe, its questions, many trajectories in one event loop, what became of
+"""Play a crowd: a recipe, its questions, many trajectories in one event loop, and the outcome of
 each.
 """
 
@@ -31,9 +31,7 @@ from tests.crowd.server import ScriptedServer, WatchedLoop
 
 @dataclass(frozen=True)
 class Ended:
-    """A trajectory that has ended: its trajectory, without times, and a digest of its training
-    rows.
-    """
+    """A trajectory that has ended: its record without times, and a digest of its training rows."""
 
     sample: dict[str, Any]
     rows: str
@@ -41,7 +39,7 @@ class Ended:
 
 
 class Crowd:
-    """A recipe over a world that is ready to play; `seed`: of the scripts."""
+    """A recipe and a world, ready to play; `seed` is that of the scripts."""
 
     def __init__(
         self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0
@@ -63,7 +61,7 @@ class Crowd:
         )
 
     async def trajectory(self, number: int) -> list[Any]:
-        """The rows of one trajectory, as verl gets them."""
+        """Return the rows of one trajectory, as verl gets them."""
         sample = self.samples[number % len(self.samples)]
         loop = WatchedLoop(DictConfigWrap(self.config), self.server, self.tokenizer, self.processor)
         uid, of_group = str(number % len(self.samples)), number // len(self.samples)
@@ -78,13 +76,13 @@ class Crowd:
         return rows
 
     async def ended(self, number: int) -> Ended:
-        """The outcome of one trajectory."""
+        """Return the outcome of one trajectory."""
         rows = await self.trajectory(number)
         trajectory = Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
         return Ended(comparable(trajectory), digest(rows), trajectory)
 
     def together(self, numbers: Sequence[int], pulse: Pulse | None = None) -> list[Ended]:
-        """Trajectories at the same time in one event loop of its own."""
+        """Play trajectories at the same time, in one event loop of their own."""
 
         async def play() -> list[Ended]:
             async with pulse or Pulse():
@@ -93,12 +91,12 @@ class Crowd:
         return asyncio.run(play())
 
     def alone(self, number: int) -> Ended:
-        """One trajectory with the event loop to itself."""
+        """Play one trajectory alone in an event loop."""
         return asyncio.run(self.ended(number))
 
 
 def keep_packages() -> None:
-    """Compose as fast as tests do (`tests/composing.py`), in a process of one's own."""
+    """Compose as fast as the tests do (`tests/composing.py`), in another process."""
     merge = "_compose_config_from_defaults_list"
     ConfigRepository.load_config = kept(ConfigRepository.load_config, file_key)
     setattr(ConfigLoaderImpl, merge, kept(getattr(ConfigLoaderImpl, merge), list_key))
@@ -106,7 +104,7 @@ def keep_packages() -> None:
 
 
 def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConfig:
-    """The recipe in the CPU profile, over the given world."""
+    """Return the configuration of the recipe in the CPU profile, for the given world."""
     fixed = [
         "+profile=cpu",
         f"docagent.workspace={world.root}",
@@ -122,8 +120,8 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
 
 
 def comparable(trajectory: Trajectory) -> dict[str, Any]:
-    """A record without seconds, and without the number of images that no other trajectory had made
-    before.
+    """Return a record without seconds, and without the number of images that no other trajectory
+    had made before.
     """
     sample = dataclasses.asdict(trajectory)
     del sample["image_preprocessings"]
@@ -136,7 +134,7 @@ def comparable(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def digest(rows: Sequence[Any]) -> str:
-    """A digest of ids, masks, rewards, turns, log-probs and image features of all rows."""
+    """Return a digest of ids, masks, rewards, turns, log-probs and image features of all rows."""
     found = hashlib.sha256()
     for row in rows:
         fields = (

@@ -1,4 +1,4 @@
-"""The time that an event loop lets others wait."""
+"""Measure how long an event loop is blocked."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pulse:
         self._task.cancel()
 
     def answers(self, patience_s: float) -> bool:
-        """True if the event loop does something else while this is called, however late it is."""
+        """Return whether the event loop does other work during this call, however late."""
         answered = threading.Event()
         self._loop.call_soon_threadsafe(answered.set)
         return answered.wait(patience_s)

@@ -1,4 +1,4 @@
-"""The rollout server of a crowd: scripted policies that speak token ids, seeded by the
+"""The rollout server of a crowd: scripted policies that reply in token ids, seeded by the
 trajectory.
 """
 
@@ -22,7 +22,7 @@ speaking: ContextVar[str] = ContextVar("speaking")
 
 @dataclass
 class Part:
-    """A trajectory that is played."""
+    """A trajectory that is being played."""
 
     trajectory: Trajectory
     context: RandomContext
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass
 class ScriptedServer:
-    """Stands in for vLLM's server: takes token ids, gives token ids, after 20 ms at most.
+    """A stand-in for vLLM's server: it takes token ids and returns token ids after at most 20 ms.
 
     What a trajectory says depends on the seed, its name and what its own turns led to, never on
     other trajectories.
@@ -45,7 +45,7 @@ class ScriptedServer:
     playing: dict[str, Part] = field(default_factory=dict)
 
     def begin(self, trajectory: Trajectory, sample: Any) -> None:
-        """A trajectory starts, perhaps once more."""
+        """Start a trajectory, perhaps again."""
         name = f"{trajectory.uid}-{trajectory.number}"
         context = RandomContext(
             sample,
@@ -82,7 +82,7 @@ class ScriptedServer:
 
 
 class WatchedLoop(DocAgentLoop):
-    """The agent loop; its trajectories are made known to the scripted server."""
+    """The agent loop; it registers its trajectories at the scripted server."""
 
     async def _play(
         self, resources: Any, sample: Any, trajectory: Trajectory, sampling: Any

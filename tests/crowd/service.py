@@ -1,6 +1,4 @@
-"""Judge and roles behind one real HTTP server that is late, and fails for some of what it is
-asked.
-"""
+"""Judge and roles behind one real HTTP server that is slow, and fails for some requests."""
 
 from __future__ import annotations
 
@@ -22,8 +20,7 @@ ROLES = ("planner", "reader", "answer", "extractor")
 
 @dataclass
 class Service(ChatServer):
-    """Answers by what it is asked: equal conversations get equal replies, at any time and in any
-    order.
+    """A service whose replies depend only on the conversation, at any time and in any order.
 
     Args:
         broken: share of conversations that always fail, so that their trajectories are masked.
@@ -65,17 +62,17 @@ class Service(ChatServer):
             self.under_way[model] -= 1
 
     def most_at_once(self) -> int:
-        """Requests of one model that were in flight together, at most."""
+        """Return the largest number of concurrent requests of one model."""
         return max(self.most.values(), default=0)
 
 
 def key_of(body: Mapping[str, Any]) -> str:
-    """By what is asked."""
+    """Return the key of a request: a digest of its model and messages."""
     return hashlib.sha256(json.dumps([body["model"], body["messages"]]).encode()).hexdigest()
 
 
 def reply_of(body: Mapping[str, Any]) -> str:
-    """The one right reply to a request."""
+    """Return the one right reply to a request."""
     number = int(key_of(body)[12:16], 16)
     match body["model"]:
         case "judge":
@@ -88,7 +85,7 @@ def reply_of(body: Mapping[str, Any]) -> str:
 
 
 def overrides(system: str, url: str, roles: Sequence[str] = ROLES) -> list[str]:
-    """Keys of a configuration that has the judge, or the roles of MM-Doc-R1, ask at an address.
+    """Return overrides with which the judge, or the roles of MM-Doc-R1, are asked at an address.
 
     Systems that nobody judges get a judge as well, whom they do not ask.
     """

@@ -1,4 +1,4 @@
-"""A small world that is made once a process: documents, index, questions and a tiny model."""
+"""A small world that is made once per process: documents, index, questions and a tiny model."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from docagent_rl.samples.questions import read_questions
 
 
 def make_world(root: Path, *, model: bool = True) -> SimpleNamespace:
-    """Store, index with its retriever, questions with evidence, and a model."""
+    """Make a store, an index with its retriever, questions with evidence, and a model."""
     settings = SynthSettings(documents=3, seed=5, difficulties=(DocumentDifficulty.EASY,))
     synthesize(root / "synthetic", settings)
     ingest(root / "synthetic" / "pdfs", root / "store", workers=1)

@@ -1,4 +1,4 @@
-"""What docs/cluster.md tells people to run."""
+"""The commands and files that docs/cluster.md names work."""
 
 import json
 import os
@@ -54,7 +54,9 @@ def test_recipes_and_files_that_are_named_exist():
 
 @pytest.fixture
 def slurm(tmp_path):
-    """Runs the script where Slurm, Ray and the trainer only write down how they are called."""
+    """Return a function that runs the script where Slurm, Ray and the trainer only record how they
+    are called.
+    """
     tools = tmp_path / "venv" / "bin"
     tools.mkdir(parents=True)
     for name in ("srun", "scontrol", "ray", "python"):

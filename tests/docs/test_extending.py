@@ -1,4 +1,4 @@
-"""The functions that docs/extending.md shows are called as it says."""
+"""The functions that docs/extending.md shows are called as the page says."""
 
 import re
 from pathlib import Path

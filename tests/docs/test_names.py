@@ -1,4 +1,4 @@
-"""Names of modules and paths of files in texts, docs and settings, against what is there."""
+"""Modules and files that are named in texts, docs and settings exist."""
 
 import re
 from collections.abc import Iterator

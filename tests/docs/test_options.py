@@ -1,4 +1,4 @@
-"""Commands, options and tables of pages, against the code."""
+"""Commands, options and tables of pages agree with the code."""
 
 import re
 import shlex

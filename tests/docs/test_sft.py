@@ -12,7 +12,7 @@ PAGE = (DOCS / "sft.md").read_text(encoding="utf-8")
 
 
 def cells() -> dict[str, list[str]]:
-    """The table of recipes, by the first recipe of each line."""
+    """Return the table of recipes, by the first recipe of each line."""
     lines = (line for line in PAGE.splitlines() if line.startswith("| `sft_"))
     split = ([cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines)
     return {re.findall(r"`(\w+)`", row[0])[0]: row for row in split}

@@ -1,4 +1,6 @@
-"""The harness over a real store of two documents, one of them with a scan, and real BM25."""
+"""The benchmark of retrieval on a real store of two documents, one of them with a scan, with real
+BM25.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From a download of ViDoRe V3 to nDCG@10 of a real index."""
+"""From a download of ViDoRe V3 to the nDCG@10 of a real index."""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,9 @@ LOG3 = math.log2(3)
 
 @pytest.fixture
 def imported(tmp_path, monkeypatch):
-    """A store with the words of two pages, and the queries of a download about the same pages."""
+    """Return a store with the words of two pages, and the queries of a download about the same
+    pages.
+    """
     write_pdf(tmp_path / "pdfs" / "eu.pdf", ["working hours in Norway", "hours of owls"])
     write_pdf(tmp_path / "pdfs" / "wages.pdf", ["wages", "geese"])
     settings = RenderSettings(dpi=20)

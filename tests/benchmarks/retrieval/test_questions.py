@@ -1,4 +1,4 @@
-"""The file of questions itself, held against the list of documents."""
+"""The file of questions, compared with the list of documents."""
 
 import json
 from dataclasses import replace
