@@ -50,7 +50,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no other files if only slow tests are selected: that would take a minute per process."""
+    """Import no other files if only slow tests are selected: that would take a minute per
+    process.
+    """
     if config.option.markexpr.startswith("slow") and collection_path.name.startswith("test_"):
         return SLOW not in collection_path.read_text() or None
     return None

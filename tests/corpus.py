@@ -136,7 +136,9 @@ Turn = str | AssistantTurn
 async def _play(
     env: DocEnv, sample: Sample, turns: Iterable[Turn], *, drop_last: bool = False
 ) -> State:
-    """Play turns until the environment is done; with `drop_last` the last observation does not fit."""
+    """Play turns until the environment is done; with `drop_last` the last observation does not
+    fit.
+    """
     prompt = await env.reset(sample)
     results: list[StepResult] = []
     for turn in turns:

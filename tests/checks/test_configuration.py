@@ -1,4 +1,6 @@
-"""Estimators of users in real modules, services that are not configured, rankings that are missing."""
+"""Estimators of users in real modules, services that are not configured, rankings that are
+missing.
+"""
 
 import sys
 from itertools import count

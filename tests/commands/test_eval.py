@@ -220,7 +220,9 @@ FUNCTION = (
 
 
 async def test_a_reward_function_scores_an_evaluation_and_rescores_it(world, tmp_path):
-    """The run's folder records which function scored it, and verl's keys select another function."""
+    """The run's folder records which function scored it, and verl's keys select another
+    function.
+    """
     asked_about(world, tmp_path, 2)
     for name, score in (("one", 2.0), ("two", 5.0)):
         (tmp_path / f"{name}.py").write_text(FUNCTION.format(score))

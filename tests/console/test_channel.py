@@ -11,7 +11,7 @@ from docagent_rl.console.channel import CONSOLE_VARIABLE, ReportReceiver, Report
 
 @pytest.fixture
 def store(monkeypatch):
-    """Ray's key-value store, which exists."""
+    """Replace Ray's key-value store by a dictionary, and let it exist."""
     kept = {}
     monkeypatch.setattr(internal_kv, "_internal_kv_initialized", lambda: True)
     monkeypatch.setattr(

@@ -1,5 +1,5 @@
 """An asynchronous run with a value model and a judge that fails in two ways; its search server
-dies, then its vLLM engine; it goes on.
+dies, then its vLLM engine, and the run resumes.
 """
 
 import sys
@@ -19,13 +19,13 @@ OUTAGE_S = 3.0
 
 
 def refused(workspace: Path) -> set[str]:
-    """The questions on which the judge breaks down: every fourth that is trained on, in order."""
+    """Return the questions on which the judge fails: every fourth that is trained on, in order."""
     return {r.question for r in read_parquet(workspace / "data" / "train.parquet")[::4]}
 
 
 def judge(questions: Iterable[str], host: str = "127.0.0.1") -> AbstractContextManager[ChatServer]:
-    """Serve a judge: nonsense for some of these questions, 503 for the others, and yes to all
-    else.
+    """Serve a judge that replies with nonsense to some of these questions, with 503 to the others,
+    and with yes to all other questions.
     """
     refused = sorted(questions)
 
@@ -40,8 +40,8 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1") -> AbstractContextM
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill the search server in the first step, and the engine behind its checkpoint, with
-    trajectories of later steps under way; finish the run.
+    """Kill the search server in the first step, and the engine after its checkpoint, while
+    trajectories of later steps are in progress; finish the run.
 
     The first driver starts as a user's does, every import included; Ray's workers have theirs done.
     """

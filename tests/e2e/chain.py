@@ -48,7 +48,7 @@ AGENTS = ("oracle", "random")
 
 @dataclass(frozen=True)
 class Chain:
-    """What the commands left.
+    """The files that the commands wrote.
 
     Args:
         questions: the file of all benchmarks.
@@ -74,12 +74,12 @@ class Chain:
 
     @property
     def fine_tuned(self) -> Path:
-        """The model after the supervised stage."""
+        """Return the model after the supervised stage."""
         return self.sft_run / "checkpoints" / f"global_step_{STEPS}" / "huggingface"
 
 
 def play(folder: Path, demo: Path, python: Path) -> Chain:
-    """Import, collect, fine-tune, train, evaluate, report."""
+    """Import, collect, fine-tune, train, evaluate and report."""
     add_model(demo, "vrag_rl", python, FAMILY)
     world = folder / "world"
     store, model = world / "store", demo / "models" / f"tiny_vrag_rl_{FAMILY}"
@@ -129,7 +129,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
 
 
 def imported(folder: Path, world: Path, python: Path) -> Path:
-    """The questions of all in one file, their documents in one store."""
+    """Import all benchmarks: their questions into one file, their documents into one store."""
     commands, files = [], {}
     for benchmark in Benchmark:
         download = folder / "downloads" / benchmark
@@ -161,7 +161,9 @@ for arguments in json.loads(sys.argv[1]):
 
 
 def _docagent(python: Path, *commands: Sequence[str | Path]) -> None:
-    """Run commands one after the other, in one process: each would spend seconds on its imports."""
+    """Run commands one after the other in one process, since each would spend seconds on its
+    imports.
+    """
     _python(python, "-c", COMMANDS, json.dumps([list(map(str, command)) for command in commands]))
 
 

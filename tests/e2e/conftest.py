@@ -38,7 +38,7 @@ MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
 
 @dataclass
 class Run:
-    """One start of the trainer in a folder of its own."""
+    """A run of the trainer in a folder of its own."""
 
     folder: Path
     workspace: Path
@@ -66,17 +66,17 @@ class Run:
 
     @property
     def logged(self) -> str:
-        """What verl, Ray and libraries printed, in all starts."""
+        """Return everything that verl, Ray and libraries printed in all starts."""
         file = self.run_dir / "console.log"
         return file.read_text(errors="replace") if file.exists() else ""
 
     @property
     def logged_by_start(self) -> list[str]:
-        """The same, start by start."""
+        """Return the same text, start by start."""
         return re.split(r"^=== ", self.logged, flags=re.MULTILINE)[1:]
 
     def metrics(self, step: int | str) -> dict[str, float]:
-        """The numbers of a step; those of a validation are of `val-3`."""
+        """Return the numbers of a step; those of a validation have the name `val-3`."""
         return json.loads((self.run_dir / "metrics" / f"{step}.json").read_text())
 
     def trajectories(self, *steps: int | str) -> list[Trajectory]:
@@ -84,7 +84,7 @@ class Run:
         return [each for step in steps for each in read_trajectories(folder / f"{step}.jsonl")]
 
     def checkpoint(self, step: int) -> Path:
-        """The checkpoint of a step, which is whole."""
+        """Return the checkpoint of a step; assert that it is complete."""
         folder = self.run_dir / "checkpoints" / f"global_step_{step}"
         verdict = inspect(folder, CheckpointCheck.FULL)
         assert verdict.state is CheckpointState.WHOLE, verdict
@@ -132,8 +132,8 @@ class Run:
     def kill_when(
         self, condition: Callable[[], bool], timeout: float = PATIENCE_S, every: float = 0.2
     ) -> None:
-        """Start, and kill everything with SIGKILL once the condition holds; `every`: s between two
-        looks.
+        """Start, and kill everything with SIGKILL once the condition holds; `every` is the time in
+        seconds between two checks of it.
 
         All at once: a trainer that outlived its driver by a second would go on with its step.
         """
@@ -155,8 +155,8 @@ class Run:
 
 
 def kill(process: subprocess.Popen) -> None:
-    """Kill the driver and, unless it is a warm one, all it has started; Ray's processes share its
-    fate.
+    """Kill the driver and, unless it is a warm one, all processes that it started; Ray's processes
+    die with it.
     """
     if process.poll() is None:
         started = psutil.Process(process.pid).children(recursive=True)
@@ -167,7 +167,7 @@ def kill(process: subprocess.Popen) -> None:
 
 
 class Background:
-    """Runs of the trainer beside each other, as many as the machine's memory holds.
+    """Runs of the trainer that go on at the same time, as many as the machine's memory allows.
 
     Args:
         places: how many runs of one rank go on at a time; each holds some 2.5 GB beside the 4 GB of
@@ -183,7 +183,7 @@ class Background:
         self._futures: dict[str, Future[Any]] = {}
 
     def start(self, name: str, play: Callable[[], Any], places: int = 1) -> None:
-        """Play once enough places are free that no run which was started before can take."""
+        """Play a run once enough places are free, unless an earlier run can use them."""
         with self._changed:
             self._queue[name] = places
         self._futures[name] = self._pool.submit(self._play, name, play, places)
@@ -204,7 +204,9 @@ class Background:
                 self._take(-places)
 
     def _next(self) -> str | None:
-        """The first run that fits: one of two places waits while one of one place can play."""
+        """Return the first run that fits: a run that needs two places waits while one that needs
+        one place can play.
+        """
         return next((name for name, places in self._queue.items() if places <= self._free), None)
 
     def _take(self, places: int) -> None:
@@ -215,7 +217,7 @@ class Background:
         return self._futures[name].result()
 
     def stop(self) -> None:
-        """Begin no other run."""
+        """Start no further run."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -223,13 +225,15 @@ class Background:
 
 
 def wanted(session: pytest.Session) -> set[str]:
-    """The modules of this folder that tests were chosen from."""
+    """Return the modules of this folder from which tests were selected."""
     return {Path(item.path).stem for item in session.items if Path(item.path).parent == HERE}
 
 
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
-    """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
+    """Return the runs of all selected tests, started at the first test that needs one, the longest
+    first.
+    """
     from tests.e2e import (
         asynchronous,
         chain,
@@ -292,7 +296,9 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Where the time of these tests went: they wait for runs that go on beside each other."""
+    """Report where the time of these tests went, since they wait for runs that go on at the same
+    time.
+    """
     if SECONDS:
         terminalreporter.section("runs of the trainer")
         for name, seconds in sorted(SECONDS.items(), key=lambda each: -each[1]):
@@ -301,7 +307,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory, warm_python) -> Iterator[Future[Path]]:
-    """A demo workspace without the real PDFs; models are added when they are needed."""
+    """Return a demo workspace without the real PDFs; models are added when they are needed."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(
             make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None, warm_python
@@ -309,7 +315,7 @@ def demo(tmp_path_factory, warm_python) -> Iterator[Future[Path]]:
 
 
 def add_model(workspace: Path, system: str, python: Path, family: str | None = None) -> None:
-    """Add a system's tiny model to a workspace; those of two systems may be made at once."""
+    """Add a system's tiny model to a workspace; models of two systems may be made at once."""
     model = DemoPaths(workspace).model(system, family)
     with MAKING[model]:
         if not (model / "config.json").exists():
@@ -317,7 +323,7 @@ def add_model(workspace: Path, system: str, python: Path, family: str | None = N
 
 
 def make_demo(workspace: Path, system: str | None, python: Path, family: str | None = None) -> Path:
-    """Make what a demo lacks, in a process of its own; half the pages of a user's demo."""
+    """Make what a demo lacks, in a process of its own, with half the pages of a user's demo."""
     synthetic = "SynthSettings(documents=16, difficulties=(D.EASY, D.MEDIUM, D.EASY, D.HARD))"
     where = f"Path({str(workspace)!r}), system={system!r}, family={family!r}"
     command = f"prepare_demo({where}, synthetic={synthetic})"

@@ -1,5 +1,4 @@
-"""Things that a user brings: scans, a system, an estimator, a retriever, a reward, in one run of
-the trainer.
+"""A user's scans, system, estimator, retriever and reward, all in one run of the trainer.
 
 The model is of GLM: placeholders that the server gets repeated, and a forward pass of verl that has
 to be patched.
@@ -42,8 +41,8 @@ SHORT = (
 
 
 def play(folder: Path, demo: Path, python: Path) -> Run:
-    """Two steps of the system under the estimator, over scans of some reports; credit is not
-    kept.
+    """Play two steps of the system under the estimator, on scans of some reports, without recording
+    credit.
     """
     add_model(demo, "vrag_rl", python, FAMILY)
     workspace = DemoPaths(folder / "workspace")

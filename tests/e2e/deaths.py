@@ -1,4 +1,4 @@
-"""Kill the rollout's engine while a run goes on, and see how the run ends."""
+"""Kill the rollout's engine during a run, and record how the run ends."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ it.
 
 @dataclass(frozen=True)
 class Death:
-    """What came of it.
+    """The end of a run whose engine was killed.
 
     Args:
         code: exit status of the driver.
@@ -37,7 +37,7 @@ class Death:
 
 @dataclass(frozen=True)
 class Resumed:
-    """A run that has ended, and how it ended the first time."""
+    """A resumed run that has ended, and how it ended the first time."""
 
     run: Run
     death: Death
@@ -57,7 +57,9 @@ def die_and_resume(run: Run, condition: Callable[[], bool], python: Path) -> Res
 
 
 def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
-    """Start a run, kill its engine once the condition holds, and wait for the end of the rest."""
+    """Start a run, kill its engine once the condition holds, and wait until all other processes
+    have ended.
+    """
     process = run.start()
     try:
         deadline = time.monotonic() + PATIENCE_S

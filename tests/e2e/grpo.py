@@ -1,5 +1,5 @@
 """A GRPO run that is killed while it saves its second checkpoint and loses its tracker, is killed
-behind its last checkpoint too, and started a third time.
+again after its last checkpoint, and started a third time.
 """
 
 import json
@@ -59,14 +59,14 @@ def play(folder: Path, workspace: Path, python: Path) -> Run:
 
 
 def played_by(agent: str, run: Run, trajectories: Iterable[Trajectory]) -> list[Trajectory]:
-    """Those of a loop, by the questions that are its own."""
+    """Return the trajectories of an agent loop, by the questions that belong to it."""
     rows = pq.read_table(run.folder / "train.parquet").to_pylist()
     names = {json.loads(row["sample"])["question_id"]: row["agent_name"] for row in rows}
     return [each for each in trajectories if names[each.question_id] == agent]
 
 
 def is_saved_only(run_dir: Path) -> bool:
-    """Whether the last checkpoint is whole and the validation behind it is not done."""
+    """Return whether the last checkpoint is complete and the validation after it is not done."""
     tracker = run_dir / "checkpoints" / "latest_checkpointed_iteration.txt"
     return (
         tracker.read_text() == str(STEPS)
@@ -75,7 +75,7 @@ def is_saved_only(run_dir: Path) -> bool:
 
 
 def with_unplayable(table: pa.Table) -> pa.Table:
-    """The first questions of a file, the last of them made too long."""
+    """Write the first questions of a file, the last of them made too long."""
     table = table.slice(0, VALIDATED)
     samples = [json.loads(text) for text in table["sample"].to_pylist()]
     samples[-1]["question"] += " why?" * 2000

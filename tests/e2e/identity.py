@@ -1,4 +1,4 @@
-"""Whether the rollout server and the trainer see the same sequence."""
+"""The rollout server and the trainer see the same sequence."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from docagent_rl.rollout.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the two log-probs of the sampled tokens compare.
+    """The differences between the two log-probs of the sampled tokens.
 
     `least` is the least of server - trainer. What comes of the placeholders' mass, which the server
     leaves out, is above zero.
@@ -24,8 +24,8 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Float32 noise, and the mass of the placeholder ids that the server never samples, and no
-        more.
+        """Return whether log-probs differ only by float32 noise and the mass of the placeholder ids
+        that the server never samples.
 
         That mass is some thousandths where a tiny model does not know how to go on.
         """
@@ -52,7 +52,7 @@ def agreement(trajectories: Iterable[Trajectory]) -> Agreement:
 
 
 def images(trajectory: Trajectory) -> list[tuple[int, int]]:
-    """Sizes of the images that entered the context, in order."""
+    """Return the sizes of the images that entered the context, in order."""
     parts = [
         p
         for turn in trajectory.turns

@@ -42,7 +42,9 @@ class Learned:
 
 
 def play(root: Path, python: Path) -> Learned:
-    """GRPO on its own rewards, one seed; what is done in the folder is not done again."""
+    """Play GRPO on its own rewards with one seed; completed parts in the folder are not
+    repeated.
+    """
     (result,) = demonstrate(
         root,
         estimators=[KEY.estimator],
@@ -55,15 +57,15 @@ def play(root: Path, python: Path) -> Learned:
 
 
 def first_trajectories(learned: Learned) -> list[Trajectory]:
-    """The trajectories of the first step, which the warm start sampled."""
+    """Return the trajectories of the first step, which the warm start sampled."""
     return list(read_trajectories(learned.paths.run(KEY) / "run" / "trajectories" / "1.jsonl"))
 
 
 def log_probs(
     learned: Learned, played: Sequence[Trajectory], folder: Path
 ) -> list[tuple[float, float]]:
-    """Log-probs of what each trajectory's policy wrote, in nats: under the warm start, and after
-    training.
+    """Return the log-probs of what each trajectory's policy wrote, in nats: under the warm start,
+    and after training.
     """
     warm, step = learned.paths.warm_start(KEY.seed), SETTINGS.steps
     processor, setting = hf_processor(str(warm)), play_setting(learned.paths)

@@ -1,4 +1,4 @@
-"""LoRA: in `chain`, whose server gets the adapter, and in `nodes`, whose servers get merged
+"""LoRA in the runs `chain`, whose server gets the adapter, and `nodes`, whose servers get merged
 weights.
 """
 

@@ -1,4 +1,4 @@
-"""Downloads of all benchmarks, two questions each."""
+"""Downloads of all benchmarks, with two questions each."""
 
 import io
 
@@ -15,7 +15,7 @@ from tests.lab.importers.conftest import Files
 
 
 def readable(text: str) -> bytes:
-    """A page with large letters."""
+    """Draw a page with large letters."""
     image = Image.new("RGB", (700, 200), "white")
     ImageDraw.Draw(image).text((40, 60), text, fill="black", font=ImageFont.load_default(64))
     buffer = io.BytesIO()
@@ -24,7 +24,7 @@ def readable(text: str) -> bytes:
 
 
 def miniature(benchmark: Benchmark, files: Files) -> None:
-    """A download of two questions."""
+    """Write a download of two questions."""
     match benchmark:
         case Benchmark.MMLONGBENCH_DOC:
             files.pdf("data/documents/annual_report.v2.pdf", 4)

@@ -7,7 +7,9 @@ from docagent_rl.training.agent_loop.output import DocAgentLoopOutput
 
 
 class MisplacedLoop(DocAgentLoop):
-    """Trains on rows whose first image run is moved before its `<|vision_start|>`."""
+    """An agent loop that trains on rows whose first image run is moved before its
+    `<|vision_start|>`.
+    """
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[DocAgentLoopOutput]:
         (output,) = await super().run(sampling_params, **kwargs)

@@ -1,6 +1,6 @@
-"""A run over two Ray nodes, told by variables of its driver alone, with LoRA whose weights are
-merged for the servers, a critic and a KL on observations; then a third node joins that sees no
-store, and the same command says so.
+"""A run on two Ray nodes, configured by variables of its driver alone, with LoRA whose weights are
+merged for the servers, a critic and a KL on observations. Then a third node joins that does not see
+the store, and the same command reports that.
 """
 
 import sys
@@ -37,7 +37,7 @@ OVERRIDES = (
 
 @dataclass(frozen=True)
 class Nodes:
-    """What came of it.
+    """The run on two nodes, and the one with the third node.
 
     Args:
         run: over two nodes, done.
@@ -53,7 +53,7 @@ class Nodes:
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Nodes:
-    """Start the nodes, run, let the third one join, run again."""
+    """Start the nodes, run, let the third node join, and run again."""
     add_model(workspace, "vrag_rl", python, FAMILY)
     with (
         tempfile.TemporaryDirectory(prefix="n", ignore_cleanup_errors=True) as short,

@@ -1,5 +1,5 @@
-"""Program: advantages of verl's own estimators, under verl's trainer modes and under ours, on the
-same rows.
+"""Program: compare advantages of verl's own estimators under verl's trainer modes and under ours,
+on the same rows.
 
 Prints one JSON object: by estimator, whether advantages and returns are equal to the bit, and their
 spread.
@@ -40,7 +40,9 @@ GROUPS, TRAJECTORIES = 3, 4
 
 
 def rows(generator: torch.Generator) -> list[dict]:
-    """Rows of several lengths with turns and observations, rewards on some sampled tokens."""
+    """Return rows of several lengths with turns and observations, and rewards on some sampled
+    tokens.
+    """
     made = []
     for number in range(GROUPS * TRAJECTORIES):
         length = 6 + number
@@ -66,7 +68,7 @@ def rows(generator: torch.Generator) -> list[dict]:
 
 
 def computed(kind: type, config, batch: KVBatchMeta) -> dict[str, torch.Tensor]:
-    """What a trainer of this kind writes back."""
+    """Return the columns that a trainer of this kind writes."""
     trainer = object.__new__(kind)
     trainer.config, trainer._estimator, trainer.use_critic = config, our_estimator("grpo"), True
     trainer._reader = TrajectoryReader()
@@ -78,7 +80,7 @@ def computed(kind: type, config, batch: KVBatchMeta) -> dict[str, torch.Tensor]:
 
 
 def main() -> None:
-    """Compare."""
+    """Compare the trainers."""
     ray.init(address="local", num_cpus=4, include_dashboard=False)
     config = composed_recipe("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
     config.transfer_queue.enable = True

@@ -9,7 +9,7 @@ TWO_RANKS = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2")
 
 
 def saved_weights(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Names and whole values of a role's saved parameters, of any number of ranks.
+    """Return the names and whole values of a role's saved parameters, from any number of ranks.
 
     Args:
         folder: of the role in a checkpoint, with verl's files of its ranks.

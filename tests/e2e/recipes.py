@@ -1,5 +1,5 @@
-"""A recipe for each system and each kind of estimator, two with switches of verl turned on, one on
-two ranks. Siblings differ in the model and in sizes, and are checked without a run.
+"""A run for each system and each kind of estimator, two with switches of verl turned on, one on two
+ranks. Recipes that differ from these only in the model and in sizes are checked without a run.
 """
 
 import json
@@ -70,33 +70,33 @@ SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
 
 def system_of(recipe: str) -> str:
-    """The system that a recipe trains."""
+    """Return the system that a recipe trains."""
     return next(system for system in SYSTEMS if recipe.startswith(system))
 
 
 def questions(recipe: str) -> int:
-    """Questions a step."""
+    """Return the number of questions per step."""
     return QUESTIONS.get(recipe, OTHER_QUESTIONS)
 
 
 def steps(recipe: str) -> range:
-    """The steps of its run."""
+    """Return the steps of a recipe's run."""
     return range(1, 1 + (grpo.STEPS if recipe == RECIPE else STEPS[-1]))
 
 
 def configuration(recipe: str) -> DictConfig:
-    """What the run is composed of."""
+    """Return the configuration of a recipe's run."""
     return composed_recipe(recipe, ["+profile=cpu", *extra(recipe)])
 
 
 def extra(recipe: str) -> tuple[str, ...]:
-    """What its run is told beside the steps."""
+    """Return the overrides of a recipe's run in addition to its steps."""
     retriever = [f"+retriever={RETRIEVERS[recipe]}"] if recipe in RETRIEVERS else []
     return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
 
 
 def chosen(session: pytest.Session) -> list[str]:
-    """The recipes that the chosen tests look at."""
+    """Return the recipes that the selected tests use."""
     names = {
         item.callspec.params.get("recipe") for item in session.items if hasattr(item, "callspec")
     }
@@ -104,7 +104,7 @@ def chosen(session: pytest.Session) -> list[str]:
 
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
-    """The steps of a recipe; the last one is saved."""
+    """Play the steps of a recipe, and save the last one."""
     add_model(workspace, system_of(recipe), python)
     overrides = (
         *SHORT,
@@ -133,8 +133,8 @@ def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
 
 
 def facts(workspace: Path, file: Path) -> Path:
-    """The questions that a sentence answers: the embedded models of MM-Doc-R1 know no numbers of
-    pages.
+    """Write the questions that a sentence answers, since the embedded models of MM-Doc-R1 do not
+    know numbers of pages.
     """
     table = pq.read_table(workspace / "data" / "train.parquet")
     kinds = [json.loads(sample)["extra"].get("kind") for sample in table["sample"].to_pylist()]

@@ -1,4 +1,6 @@
-"""Chains of papers at miniature size: one with the trainer, of the others all but that."""
+"""Chains of papers at miniature size: one with the trainer, the others with everything but the
+trainer.
+"""
 
 import os
 import subprocess
@@ -19,14 +21,16 @@ OTHERS = tuple(system for system in paper_systems() if system != TRAINED)
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What a chain left in its workspace, and what its last start printed."""
+    """The workspace of a chain, and what its last start printed."""
 
     workspace: Path
     said: str
 
 
 def play(system: str, workspace: Path, python: Path) -> Reproduced:
-    """Run a chain: with RL for `TRAINED`, else without it and with an evaluation of its start."""
+    """Run a chain: with RL for `TRAINED`, otherwise without RL and with an evaluation of its
+    start.
+    """
     command = ("reproduce", system, "--miniature", "--workspace", str(workspace))
     if system == TRAINED:
         _docagent(python, *command)

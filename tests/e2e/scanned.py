@@ -1,4 +1,4 @@
-"""A user's workspace of scanned pages: pictures without text, read and indexed."""
+"""A user's workspace of scanned pages: pictures without text, read by OCR and indexed."""
 
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
@@ -13,7 +13,7 @@ PAGES = 8
 
 
 def scan(demo: DemoPaths, own: DemoPaths) -> None:
-    """Pictures of reports, as a scanner leaves them: a folder a document, a file a page.
+    """Write pictures of reports as a scanner does: one folder per document, one file per page.
 
     All questions are trained on, and the run does not validate.
     """
@@ -33,7 +33,7 @@ def scan(demo: DemoPaths, own: DemoPaths) -> None:
 
 
 def chosen_documents(store: DocumentStore, samples: list[Sample]) -> set[str]:
-    """The shortest documents that are asked about, of `PAGES` pages together at least."""
+    """Return the shortest documents with questions, which together have at least `PAGES` pages."""
     found: set[str] = set()
     pages = 0
     for doc_id in sorted(

@@ -1,6 +1,4 @@
-"""A search server over a collection of an engine, beside a run of the trainer, which loses it
-once.
-"""
+"""A search server on a collection of an engine, used by a run of the trainer and killed once."""
 
 import subprocess
 import sys
@@ -18,8 +16,8 @@ from docagent_rl.retrieval.indexes import build_vectors
 
 
 class SearchServer:
-    """`docagent-rl index serve` over a collection of LanceDB: the pages of a demo, late
-    interaction.
+    """The process of `docagent-rl index serve` on a LanceDB collection of the pages of a demo, with
+    late interaction.
 
     Args:
         folder: for the model, the collection and what the server prints.
@@ -56,8 +54,8 @@ class SearchServer:
         self._process.wait()
 
     def break_once(self) -> None:
-        """Die by SIGKILL while somebody is connected, and start again some seconds later; called
-        often.
+        """Kill the server while a client is connected, and start it again some seconds later; this
+        is called often.
         """
         if self._died is None:
             if self._connected():

@@ -1,4 +1,4 @@
-"""A run with a rollout server apart from the trainer, on two GPUs that Ray believes in."""
+"""A run with a rollout server apart from the trainer, on two GPUs that only Ray counts."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ OVERRIDES = (
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
-    """Train two steps, of two updates each."""
+    """Train two steps of two updates each."""
     add_model(workspace, "vrag_rl", python, FAMILY)
     run = Run(folder, workspace, (*SHORT, *OVERRIDES), python)
     run.finish()

@@ -1,5 +1,5 @@
-"""A run that SIGTERM asks to end while a rollout cannot, and which goes on; it was never to be
-saved.
+"""A run that SIGTERM asks to end during a rollout that is held up, and that resumes; without
+SIGTERM it would save no checkpoint.
 """
 
 import signal
@@ -24,7 +24,7 @@ ROLLOUT = ".generate"
 
 @dataclass(frozen=True)
 class Stopped:
-    """What came of it.
+    """The run, and how it ended.
 
     Args:
         run: the run after it went on.
@@ -46,7 +46,9 @@ class Stopped:
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Stopped:
-    """Hold the judge from the end of the first step on, ask to end, let the judge go, and go on."""
+    """Hold the judge from the end of the first step on, ask the run to end, release the judge, and
+    resume.
+    """
     add_model(workspace, "vrag_rl", python, FAMILY)
     free = threading.Event()
     free.set()
@@ -93,7 +95,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Stopped:
 
 
 def ask_to_end(run: Run, free: threading.Event) -> tuple[int, dict[int, str]]:
-    """Return the driver's status, and the processes there were by their numbers."""
+    """Return the driver's status and the processes that existed, by their ids."""
     process = run.start()
     try:
         wait_for(process, run, (run.run_dir / "metrics" / "1.json").is_file)

@@ -1,5 +1,5 @@
-"""An asynchronous run with a value model, under faults: every trajectory is trained on or masked,
-and once.
+"""In an asynchronous run with a value model, under faults, every trajectory is trained on or
+masked, and only once.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ def test_every_trajectory_of_a_step_is_accounted_for(run, trajectories):
 
 
 def test_searches_whose_server_died_are_asked_again(run, trajectories):
-    """A process with LanceDB, killed in the first step and started again some seconds later."""
+    """The process with LanceDB is killed in the first step and started again some seconds later."""
     retries = [
         sum(max(0, search["tries"] - 1) for turn in t.turns for search in turn.searches)
         for t in trajectories[1]

@@ -1,4 +1,4 @@
-"""Benchmarks in, a trained agent and its report out."""
+"""From benchmarks to a trained agent and its report."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The console of a run of the trainer, and the log of everything else."""
+"""The console of a run of the trainer, and the log with everything else."""
 
 import re
 

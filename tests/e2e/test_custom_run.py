@@ -1,4 +1,4 @@
-"""A user's scans are read and searched, and their own system, estimator and retriever train on
+"""A user's scans are read and searched, and a user's system, estimator and retriever train on
 them.
 """
 
@@ -112,5 +112,5 @@ def test_scans_are_found_and_looked_at(runs):
 
 
 def _hits(trajectory):
-    """Pages that searches found."""
+    """Return the pages that searches found."""
     return [hit for turn in trajectory.turns for search in turn.searches for hit in search["hits"]]

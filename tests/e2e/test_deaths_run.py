@@ -1,5 +1,5 @@
-"""A killed vLLM engine ends the run, with one error and nothing left behind; other deaths:
-`tests/watch`.
+"""A killed vLLM engine ends the run with one error and nothing left behind; `tests/watch` covers
+other deaths.
 """
 
 

@@ -1,5 +1,5 @@
-"""Evaluation plays what a run's validation played: the model before training, and a checkpoint of
-the run.
+"""`eval` plays what a run's validation played, for the model before training and for a checkpoint
+of the run.
 """
 
 import subprocess
@@ -23,7 +23,7 @@ def run(runs):
 
 
 def evaluated(run, model: Path, out: Path) -> Trajectories:
-    """The questions of the run's validation, played by a model in a process of its own."""
+    """Play the questions of the run's validation with a model in a process of its own."""
     command = [
         *(run.python, "-m", "docagent_rl.cli", "eval", RECIPE),
         *("--data", run.folder / "val.parquet", "--model", model, "--out", out),

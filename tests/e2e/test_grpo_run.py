@@ -1,4 +1,4 @@
-"""One GRPO run: killed at a checkpoint and before a validation, resumed, and looked at from all
+"""A GRPO run is killed at a checkpoint and before a validation, resumed, and examined from all
 sides.
 """
 
@@ -42,7 +42,9 @@ def trajectories(run, agent=None):
 
 
 def test_it_resumes_from_the_last_whole_checkpoint(run):
-    """The second was being saved when the run was killed, and the tracker was emptied."""
+    """The second checkpoint was being saved when the run was killed, and the tracker was
+    emptied.
+    """
     log, checkpoints = (
         (run.folder / "second.txt").read_text(errors="replace"),
         run.run_dir / "checkpoints",
@@ -57,7 +59,7 @@ def test_it_resumes_from_the_last_whole_checkpoint(run):
 
 
 def test_a_step_is_archived_before_its_checkpoint_is_saved(run):
-    """The second step, which the killed run could not save, was done again; its first archive was
+    """The second step, which the killed run could not save, was repeated; its first archive was
     kept.
     """
     old = run.run_dir / "superseded" / "1"
@@ -73,7 +75,7 @@ def test_a_step_is_archived_before_its_checkpoint_is_saved(run):
 
 
 def test_the_missing_validation_is_made_up_for(run):
-    """The next start finds every step trained, and nothing to train."""
+    """The next start finds every step trained, and has nothing to train."""
     *_, second, third = run.logged_by_start
     assert f"step:{STEPS} " not in second
     assert not (run.run_dir / "superseded" / "2").exists()
@@ -139,7 +141,7 @@ def test_the_policy_changes(run):
 
 
 def test_server_and_trainer_agree_token_by_token(run):
-    """Images of several sizes, and several of them in a trajectory."""
+    """Trajectories have images of several sizes, and some have several images."""
     played = trajectories(run, "docagent")
     assert len({size for t in played for size in images(t)}) > 1
     chosen = [t for t in played if len(images(t)) > 1]
@@ -167,8 +169,8 @@ def test_rewards_are_what_the_rows_carry(run):
 
 
 def test_pages_are_preprocessed_once(run):
-    """As many preprocessings as distinct images since the process started, not as many as were
-    shown.
+    """There are as many preprocessings as distinct images since the process started, not as many as
+    images were shown.
     """
     resumed = [t for t in trajectories(run) if t.step > 1]
     shown = [json.dumps(p["image"]) for t in resumed for turn in t.turns for m in turn.observation

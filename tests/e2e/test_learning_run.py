@@ -1,5 +1,5 @@
-"""A short form of the learning demonstration: the direction only, of the weights rather than of
-rewards.
+"""A short form of the learning demonstration, which checks only the direction, and that of the
+weights rather than of rewards.
 """
 
 import json
@@ -18,8 +18,8 @@ def learned(runs):
 
 
 def test_what_was_rewarded_becomes_likelier(learned, tmp_path):
-    """Within a group, what earned more gains more: from rewards over advantages to weights, in four
-    steps.
+    """Within a group, trajectories with higher rewards gain more log-probability in four steps,
+    from rewards over advantages to weights.
     """
     played = first_trajectories(learned)
     found = log_probs(learned, played, tmp_path)
@@ -40,7 +40,7 @@ def test_the_warm_start_fails_most_questions(learned):
 
 
 def test_blank_pages_are_not_read(learned):
-    """One of ten digits is guessed."""
+    """A guess is right for one of ten digits."""
     assert learned.result.blank_before.accuracy < 0.3
     assert learned.result.blank_after.accuracy < 0.3
 

@@ -1,5 +1,5 @@
-"""LoRA in the real trainer: server and trainer agree after each step; its checkpoint is played in
-`chain`.
+"""LoRA in the real trainer: server and trainer agree after each step; `chain` plays its
+checkpoint.
 """
 
 import pytest
@@ -18,7 +18,9 @@ below.
 
 @pytest.fixture(params=BOUNDS)
 def run(runs, request):
-    """The adapter goes to the server, or merged weights to those of two nodes."""
+    """Return the run whose server gets the adapter, or the one on two nodes whose servers get
+    merged weights.
+    """
     return runs.result(request.param).run
 
 

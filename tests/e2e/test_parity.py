@@ -1,5 +1,5 @@
-"""verl's own estimators give the same advantages under our trainer modes as under verl's, to the
-bit.
+"""verl's own estimators give bit for bit the same advantages under our trainer modes as under
+verl's.
 """
 
 import json

@@ -1,5 +1,5 @@
-"""Two ranks are one trainer: each trajectory trained once, both replicas the policy, one
-checkpoint.
+"""Two ranks act as one trainer: each trajectory is trained once, both replicas serve the policy,
+and there is one checkpoint.
 
 With a critic: the run over two nodes.
 """

@@ -1,5 +1,5 @@
-"""A recipe of each system and estimator trains on CPU, and each of its reward terms says
-something.
+"""A recipe of each system and each estimator trains on the CPU, and each of its reward terms
+varies.
 """
 
 import json
@@ -106,7 +106,8 @@ ROUNDING = 1e-4
 
 
 def is_updated(metrics):
-    """Whether the policy is; it is not where all trajectories of each question earned the same.
+    """Return whether the policy was updated; it is not if all trajectories of each question have
+    the same reward.
 
     Then the KL to the reference alone may move it, which is rounding where both are one model (on
     two ranks).
@@ -118,8 +119,8 @@ def is_updated(metrics):
 
 
 def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
-    """The policy's, and the critic's where there is one: the last checkpoint against the first
-    weights.
+    """The last checkpoint is compared with the first weights, for the policy's tower and, if there
+    is one, the critic's.
     """
     config = configuration(recipe)
     frozen = bool(config.actor_rollout_ref.actor.freeze_vision_tower)
@@ -155,7 +156,7 @@ def test_turns_are_reported(metrics, trajectories, recipe):
 
 
 def test_what_the_estimator_made_of_each_turn_is_kept(run, trajectories, recipe):
-    """As the viewer tells it, and as `rescore` finds it again in what is stored of the
+    """The viewer reads the same credit, and `rescore` computes it again from the stored
     trajectories.
     """
     config = configuration(recipe)

@@ -1,4 +1,6 @@
-"""Each paper's chain runs on a CPU: made downloads in, a report beside the paper's table out."""
+"""Each paper's chain runs on a CPU, from generated downloads to a report beside the paper's
+table.
+"""
 
 import json
 

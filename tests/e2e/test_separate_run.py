@@ -1,4 +1,4 @@
-"""A rollout server apart from the trainer: it gets every update's weights, and updates of a step
+"""A rollout server apart from the trainer gets the weights of every update, and updates of a step
 are compared with the weights that played.
 """
 
@@ -48,7 +48,9 @@ def test_the_second_update_of_a_step_is_compared_with_the_weights_that_played(ru
 
 
 def test_the_server_has_got_the_weights_of_the_first_step(run):
-    """What is trained on in the second was played with at most one update of the server missing."""
+    """Trajectories that are trained on in the second step were played with weights that were at
+    most one update old.
+    """
     numbers = run.metrics(2)
     assert numbers["training/off_policy/trajectory_staleness/max"] <= 1
     assert numbers["rollout_corr/kl"] < 0.2

@@ -1,5 +1,5 @@
-"""From recorded trajectories to a checkpoint that a recipe of RL starts from, by verl's supervised
-trainer.
+"""verl's supervised trainer makes a checkpoint from recorded trajectories, and a recipe of RL
+starts from it.
 """
 
 import json
@@ -22,7 +22,7 @@ def chain(runs):
 
 @pytest.fixture(scope="module")
 def metrics(chain) -> dict[str, list[float]]:
-    """Each number of the supervised run, a value a step."""
+    """Return the values of each number of the supervised run, one per step."""
     found: dict[str, list[float]] = {}
     for line in (chain.sft_run / "metrics" / "after_0.jsonl").read_text().splitlines():
         for name, value in json.loads(line)["data"].items():
@@ -50,7 +50,9 @@ def test_the_tower_stays_and_the_rest_moves(chain):
 
 
 def test_the_checkpoint_holds_what_was_trained(chain, metrics):
-    """The loss over the rows, by transformers alone, is what the trainer said of its last step."""
+    """The loss on the rows, computed by transformers alone, equals the trainer's number for its
+    last step.
+    """
     model = AutoModelForImageTextToText.from_pretrained(
         chain.fine_tuned, dtype=torch.float32
     ).eval()
@@ -76,7 +78,9 @@ def test_the_checkpoint_holds_what_was_trained(chain, metrics):
 
 
 def test_the_run_names_its_model(chain):
-    """As `eval --model` and the engine read it: the run, its checkpoint, the weights in it."""
+    """`eval --model` and the engine read the name: the run, its checkpoint, and the weights in
+    it.
+    """
     for named in (chain.sft_run, chain.fine_tuned.parent, chain.fine_tuned):
         assert weights_folder(named) == str(chain.fine_tuned)
 

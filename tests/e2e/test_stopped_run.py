@@ -1,5 +1,5 @@
-"""SIGTERM ends a run with a checkpoint and a status for requeueing, and it goes on as if nothing
-had been.
+"""SIGTERM ends a run with a checkpoint and a status for requeueing, and the run resumes as if it
+had not been interrupted.
 """
 
 import pytest

@@ -1,4 +1,6 @@
-"""What verl rejects is not trained, and nothing else changes; groups are compared by trajectory."""
+"""Tokens that verl rejects are not trained, and nothing else changes; groups are compared by
+trajectory.
+"""
 
 from collections import defaultdict
 from statistics import fmean
@@ -60,7 +62,7 @@ def test_the_observation_kl_counts_observations_alone(run):
 
 
 def test_no_group_of_equal_trajectories_is_trained(runs):
-    """About every second group that is played is one."""
+    """About every second group that is played has equal trajectories."""
     run = runs.result(FILTERING)
     for step in (1, 2):
         groups = defaultdict(list)

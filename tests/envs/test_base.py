@@ -56,7 +56,7 @@ from tests.systems.doc_v_star import play as doc_v_star_play
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mark(Action):
-    """An action that no environment here knows, though it names pages as a fetch does."""
+    """An action that no environment here knows, although it names pages as a fetch does."""
 
     pages: tuple[int, ...]
     boxes: tuple[tuple[float, float], ...] = ()

@@ -97,7 +97,9 @@ def test_long_texts_are_cut():
 
 
 def test_where_counts_do_not_rise_evenly_the_same_sizes_are_tried_as_ever():
-    """Recorded trajectories contain texts cut this way: 4, 6, 7 and 8 of eight letters."""
+    """Recorded trajectories contain texts that were cut this way: 4, 6, 7 and 8 of eight
+    letters.
+    """
     fits = [0, 1, 2, 3, 4, 6, 7]
 
     def count(text):

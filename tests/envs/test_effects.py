@@ -1,4 +1,4 @@
-"""Effects as environments make them and as files hold them."""
+"""Effects of actions, in environments and in files."""
 
 import json
 
@@ -162,7 +162,7 @@ def test_what_is_no_page_and_no_number_is_left_out(data, effect):
 
 
 class Folded(Effect):
-    """The effect of somebody else's system."""
+    """The effect of a user's system."""
 
     KIND = "folded"
 

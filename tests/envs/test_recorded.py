@@ -1,4 +1,4 @@
-"""Single values of a trajectory file, which may hold anything."""
+"""Single values of a trajectory file, which may contain anything."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Writers of turns: what they know of a trajectory, and how they choose."""
+"""Scripts that write turns: which facts of a trajectory they know, and how they choose."""
 
 import random
 from types import SimpleNamespace

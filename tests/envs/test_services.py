@@ -14,7 +14,7 @@ from docagent_rl.retrieval.base import NotTakenError, ServiceFailedError
 
 
 class Flaky:
-    """A retriever that fails in the given ways and then hands over to a real one."""
+    """A retriever that fails in the given ways and then passes searches to a real one."""
 
     def __init__(self, inner, *failures):
         self.inner, self.failures, self.calls, self.threads = inner, list(failures), 0, set()
@@ -28,8 +28,8 @@ class Flaky:
 
 
 class Hanging:
-    """A retriever whose first searches last until they are let go; counts those that run
-    together.
+    """A retriever whose first searches wait until they are released; it counts concurrent
+    searches.
     """
 
     def __init__(self, inner, hanging):

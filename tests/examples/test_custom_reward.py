@@ -1,4 +1,4 @@
-"""The reward function of the examples: by hand, and in the environment that its docstring names."""
+"""The reward function of the examples, by hand and in the environment that its docstring names."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""A system of one's own comes out whole: its funnel, its outcome, and what `collect` keeps of
-it.
-"""
+"""A user's system has everything: its funnel, its outcome, and what `collect` keeps of it."""
 
 from dataclasses import replace
 

@@ -33,8 +33,8 @@ def sampler(policy):
 
 
 def greedy(policy, ids, image, count):
-    """One sequence, without a cache, padding or the library's sampling; up to the end of its
-    turn.
+    """Sample one sequence greedily, without a cache, padding or the library's sampling, up to the
+    end of its turn.
     """
     model, processor = policy
     ids = torch.tensor([ids])
@@ -54,7 +54,7 @@ def greedy(policy, ids, image, count):
 
 @torch.no_grad()
 def test_a_batch_samples_what_each_would_alone(policy, sampler):
-    """At a temperature near 0, with and without an image, and of different lengths."""
+    """The temperature is near 0; prompts have different lengths, with and without an image."""
     processor = policy[1]
     image = Image.new("RGB", (112, 140), "navy")
     placeholders = "<|vision_start|>" + "<|image_pad|>" * 20 + "<|vision_end|>"

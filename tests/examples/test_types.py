@@ -1,4 +1,4 @@
-"""A type checker finds the mistakes of a system of one's own."""
+"""A type checker finds the mistakes in a user's system."""
 
 import re
 import subprocess

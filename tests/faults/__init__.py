@@ -1,1 +1,1 @@
-"""Damaged input in great numbers, and what becomes of it (`docs/faults.md`)."""
+"""Damage to input in large numbers, and how the code reacts (`docs/faults.md`)."""

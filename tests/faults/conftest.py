@@ -1,4 +1,4 @@
-"""How many cases of damage are tried, and what a clear refusal is."""
+"""The number of cases of damage that are tried, and the definition of a clear refusal."""
 
 import re
 from random import Random
@@ -13,8 +13,8 @@ def pytest_addoption(parser):
 
 
 def cases(module, config) -> range:
-    """The numbers of a module's cases: kinds take turns, so that the first cases try each of them
-    once.
+    """Return the numbers of a module's cases. Kinds take turns, so that the first cases try each of
+    them once.
     """
     return range(module.CASES * config.getoption("--faults", default=1))
 
@@ -25,11 +25,11 @@ def pytest_generate_tests(metafunc):
 
 
 def chance(module: str, number: int) -> Random:
-    """A case follows from its number alone."""
+    """Return the random numbers of a case, which depend only on its number."""
     return Random(f"{module}/{number}")
 
 
 def is_clear(message: str, *names: str) -> bool:
-    """Whether a refusal says what is wrong, and one of `names` if there are any."""
+    """Return whether a message says what is wrong, and names one of `names` if there are any."""
     told = len(message) <= 4000 and not _UNCLEAR.search(message)
     return told and (not names or any(name in message for name in names))

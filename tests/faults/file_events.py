@@ -1,5 +1,5 @@
-"""Counts what a command and its processes do to files, and at the chosen event kills it or fills
-the disk.
+"""Count what a command and its processes do to files, and at the chosen event kill the command or
+fill the disk.
 
 Imported by the warm process that the commands are forks of (`tools.warm`), so that it is there
 in the command and in every process that it starts. It does nothing where `VARIABLE` is not set.
@@ -25,7 +25,8 @@ _REMOVES = frozenset({"os.remove", "os.rmdir"})
 
 @dataclass(frozen=True)
 class Plan:
-    """What the processes of one command are told: `fault` happens at event `at`, from 1; 0: never.
+    """The plan for the processes of one command: `fault` happens at event `at`, counted from 1; 0
+    is never.
 
     In the folder `state` are `count` (a byte an event), `driver` and `pids`; files below `root`
     count.
@@ -37,24 +38,24 @@ class Plan:
     at: int = 0
 
     def env(self) -> dict[str, str]:
-        """The variable."""
+        """Return the environment variable with the plan."""
         return {VARIABLE: json.dumps(asdict(self))}
 
 
 def events(state: Path) -> int:
-    """How many events there were."""
+    """Return the number of events."""
     path = state / "count"
     return path.stat().st_size if path.exists() else 0
 
 
 def pids(state: Path) -> list[int]:
-    """The processes that did something to files."""
+    """Return the processes that changed files."""
     path = state / "pids"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
 class _Counter:
-    """In a process with a plan; the first process is the driver."""
+    """A counter of events in a process with a plan; the first process is the driver."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

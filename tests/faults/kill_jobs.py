@@ -73,7 +73,7 @@ def _pdf(path: Path, pages: int, word: str) -> None:
 
 
 def _inbox(folder: Path) -> None:
-    """Documents of one and of two ranges of pages, and page images."""
+    """Write documents of one and of two ranges of pages, and page images."""
     _pdf(folder / "in" / "short.pdf", 2, "short")
     _pdf(folder / "in" / "long.pdf", 18, "long")
     (folder / "in" / "images").mkdir()
@@ -84,7 +84,7 @@ def _inbox(folder: Path) -> None:
 
 
 def _other_store(folder: Path) -> None:
-    """A store of earlier versions of the documents."""
+    """Make a store of earlier versions of the documents."""
     _inbox(folder)
     _pdf(folder / "old" / "short.pdf", 3, "former")
     _pdf(folder / "old" / "long.pdf", 17, "former")
@@ -92,7 +92,7 @@ def _other_store(folder: Path) -> None:
 
 
 def _indexed(folder: Path) -> None:
-    """A store and an index by other settings."""
+    """Make a store and an index with other settings."""
     _inbox(folder)
     ingest(folder / "in", folder / "store", settings=_LOW, workers=1)
     BM25Retriever.build(DocumentStore(folder / "store"), settings=BM25Settings(k1=0.7)).save(
@@ -101,8 +101,8 @@ def _indexed(folder: Path) -> None:
 
 
 def _last_week(folder: Path) -> None:
-    """A store and an index of a folder of which documents were changed, renamed and removed
-    since.
+    """Make a store and an index of a folder of which documents have been changed, renamed and
+    removed since.
     """
     _inbox(folder)
     for name in ("renamed", "gone"):
@@ -115,14 +115,14 @@ def _last_week(folder: Path) -> None:
 
 
 def _removed(folder: Path) -> None:
-    """A store that documents were taken out of."""
+    """Make a store from which documents were removed."""
     _inbox(folder)
     ingest(folder / "in", folder / "store", settings=_LOW, workers=1)
     remove(folder / "store", ["long", "images"])
 
 
 def _questions(folder: Path) -> None:
-    """A store and questions, and files made of fewer of them."""
+    """Make a store and questions, and files with fewer of these questions."""
     from docagent_rl.samples.parquet import write_parquet
 
     synthesize(folder / "synthetic", _SYNTHETIC)

@@ -5,7 +5,7 @@ from random import Random
 
 
 class Damage(StrEnum):
-    """What is done to the bytes."""
+    """A kind of damage to bytes."""
 
     NONE = "none"
     FLIP = "flip"
@@ -20,7 +20,7 @@ class Damage(StrEnum):
 
 
 def damage(data: bytes, kind: Damage, random: Random) -> bytes:
-    """`data` with one damage."""
+    """Return `data` with one damage."""
     start = random.randrange(len(data))
     end = min(len(data), start + random.choice((1, 2, 4, 16, 100)))
     junk = random.randbytes(random.choice((1, 4, 64)))

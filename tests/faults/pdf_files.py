@@ -1,4 +1,4 @@
-"""Sound PDFs, and PDFs that a reader should not be shown."""
+"""Undamaged PDFs, and PDFs that a reader should refuse."""
 
 import io
 import zlib
@@ -19,7 +19,7 @@ ALGORITHMS = ("RC4-40", "RC4-128", "AES-128", "AES-256-R5", "AES-256")
 
 
 def drawn(pages: int, *, compress: bool) -> bytes:
-    """Pages of words, a picture, shapes and an embedded font, with bookmarks."""
+    """Return pages of words, a picture, shapes and an embedded font, with bookmarks."""
     fonts = Path(reportlab.__file__).parent / "fonts"
     pdfmetrics.registerFont(TTFont("Vera", str(fonts / "Vera.ttf")))
     buffer = io.BytesIO()
@@ -40,7 +40,7 @@ def drawn(pages: int, *, compress: bool) -> bytes:
 
 
 def encrypted(data: bytes, algorithm: str, user: str, owner: str) -> bytes:
-    """The same document, encrypted; an empty `user` password opens it for everybody."""
+    """Return the same document encrypted; an empty `user` password opens it for everybody."""
     writer = pypdf.PdfWriter(clone_from=pypdf.PdfReader(io.BytesIO(data)))
     writer.encrypt(user, owner, algorithm=algorithm)
     buffer = io.BytesIO()

@@ -36,8 +36,8 @@ ORACLE = ("--agent", "oracle")
 
 
 def train(world, run: Path, questions: int) -> Path:
-    """A run of two steps with validations and checkpoints, which was killed in a third and went
-    on.
+    """Make a run of two steps with validations and checkpoints, which was killed in a third step
+    and resumed.
     """
     stored_run(world, run, "vrag_rl", questions=questions)
     config = yaml.safe_load((run / "hydra" / "config.yaml").read_text())
@@ -70,14 +70,14 @@ def train(world, run: Path, questions: int) -> Path:
 
 @dataclass(frozen=True)
 class Made:
-    """Two folders of each kind, of other questions: damage may come from the second."""
+    """Two folders of each kind, with different questions: damage may come from the second."""
 
     root: Path
     kinds: tuple[str, ...] = ("trained", "eval", "collected", "probe", "rescored")
 
 
 def make(world, root: Path) -> Made:
-    """Make them with the commands themselves."""
+    """Make the folders with the commands themselves."""
     for number in (2, 3):
         folder = root / str(number)
         folder.mkdir()
@@ -103,7 +103,7 @@ def make(world, root: Path) -> Made:
 
 
 class Kind(StrEnum):
-    """What happens to a file."""
+    """A kind of damage to a file."""
 
     DELETED = "deleted"
     EMPTIED = "emptied"
@@ -125,7 +125,7 @@ _NUMBER = re.compile(rb"[1-9]")
 
 
 def spoil(path: Path, others: list[Path], elsewhere: Path, kind: Kind, dice: Random) -> bool:
-    """Damage a file; return whether that was possible and has changed anything.
+    """Damage a file; return whether that was possible and changed anything.
 
     `others` are of its kind in the run; `elsewhere` is the one of another run, there or not.
     """
@@ -174,7 +174,7 @@ def spoil(path: Path, others: list[Path], elsewhere: Path, kind: Kind, dice: Ran
 
 
 def _edited(data: bytes, dice: Random) -> bytes:
-    """A digit for another: text and tables of numbers stay what they are."""
+    """Replace a digit by another, so that the file stays a valid text or table of numbers."""
     places = [found.start() for found in _NUMBER.finditer(data)]
     if not places:
         return data
@@ -194,7 +194,7 @@ _KEPT_ASIDE = ("replies", "stores", "verdicts")
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """The files of a run that stand for something, in order."""
+    """Return the files of a run that matter, in order."""
     for path in sorted(folder.rglob("[!.]*")):
         inside = path.relative_to(folder).parts
         if path.is_file() and path.stat().st_size and not set(inside) & set(_KEPT_ASIDE):
@@ -202,5 +202,5 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def kind_of(folder: Path, path: Path) -> str:
-    """The kind of a file: its place with numbers left out."""
+    """Return the kind of a file: its path without numbers."""
     return re.sub(r"\d+", "N", path.relative_to(folder).as_posix())

@@ -1,4 +1,4 @@
-"""Many trajectories at a time, beside services that are late and fail now and then."""
+"""Many concurrent trajectories are played while services are slow and fail now and then."""
 
 import gc
 import logging
@@ -38,20 +38,20 @@ VARIANTS = (
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory):
-    """A world of its own."""
+    """Return a world of its own."""
     found = make_world(tmp_path_factory.mktemp("crowds"))
     gc.freeze()  # a full collection walks the objects of all libraries, for half a second
     return found
 
 
 def held() -> tuple[int, int]:
-    """Descriptors and threads."""
+    """Return the numbers of open descriptors and of threads."""
     gc.collect()
     return psutil.Process().num_fds(), threading.active_count()
 
 
 def test_a_trajectory_in_company_is_the_same_alone(crowded, number):
-    """Small crowds, one a variant, and behind them large ones."""
+    """Small crowds come first, one per variant, then large ones."""
     logging.getLogger("docagent_rl").setLevel(logging.CRITICAL)  # masked trajectories are expected
     recipe, *changes = VARIANTS[number % len(VARIANTS)]
     count = _FEW if number < len(VARIANTS) else _MANY

@@ -1,6 +1,4 @@
-"""Commands that are killed, or run out of disk, at any change that they make to files, and run
-again.
-"""
+"""Commands are killed or run out of disk at any change that they make to files, and run again."""
 
 import hashlib
 import os
@@ -36,7 +34,7 @@ GOLDEN = 0.6180339887498949
 
 @dataclass(frozen=True)
 class Ended:
-    """The status of a command (negative: a signal), what it printed, and how much it did to
+    """The status of a command (negative: a signal), its output, and the number of its changes to
     files.
     """
 
@@ -46,7 +44,7 @@ class Ended:
 
 
 class Bench:
-    """A job, and what it makes when nothing disturbs it."""
+    """A job, and what it makes if nothing disturbs it."""
 
     def __init__(self, job: Job, python: Path, folder: Path) -> None:
         self._job, self._python, self._folder, self._number = job, python, folder, 0
@@ -62,7 +60,7 @@ class Bench:
         assert self._after != self._before
 
     def killed(self, *points: int) -> None:
-        """Kill the command at each of the points, one run a point, then let it finish."""
+        """Kill the command at each of the points, one run per point, then let it finish."""
         work = self._copy()
         for point in points:
             ended = self._run(work, KILL, point)
@@ -71,7 +69,7 @@ class Bench:
         self._finish(work)
 
     def full(self, point: int) -> None:
-        """Let the disk be full from a point on, then make room."""
+        """Fill the disk from a point on, then free it."""
         work = self._copy()
         ended = self._run(work, FULL, point)
         assert ended.status == 0 or (
@@ -82,7 +80,7 @@ class Bench:
         self._finish(work)
 
     def _copy(self) -> Path:
-        """A fresh copy of the inputs."""
+        """Return a fresh copy of the inputs."""
         self._number += 1
         return Path(shutil.copytree(self._inputs, self._folder / str(self._number)))
 
@@ -118,7 +116,7 @@ class Bench:
         return ended
 
     def _check(self, work: Path) -> None:
-        """A reader finds everything as it was before the command, or as it is after it."""
+        """Assert that a reader finds everything as before the command or as after it."""
         for name, digest in _tree(work).items():
             visible = not any(part.startswith(".") for part in Path(name).parts)
             known = digest in (self._before.get(name), self._after.get(name))
@@ -132,7 +130,9 @@ class Bench:
         assert list(_damages(work)) == []
 
     def _finish(self, work: Path) -> None:
-        """The same command again, undisturbed, leaves what it would have left at once."""
+        """Run the same command again, undisturbed, and assert that it leaves what it would have
+        left at once.
+        """
         ended = self._run(work)
         assert ended.status == 0, ended
         assert _tree(work) == self._after
@@ -140,7 +140,7 @@ class Bench:
 
 
 def _tree(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file below a folder, and its folders."""
+    """Return the SHA-256 of every file below a folder, and the folders."""
     paths = [path for path in folder.rglob("*") if "__pycache__" not in path.parts]
     return {
         str(path.relative_to(folder)): _digest(path) if path.is_file() else "" for path in paths
@@ -148,8 +148,8 @@ def _tree(folder: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file; of a seal, which tells its history too, only of what it knows in the
-    end.
+    """Return the SHA-256 of a file; for a seal, which also records its history, only that of its
+    final entries.
     """
     content = path.read_bytes()
     if path.name == SEAL:
@@ -159,7 +159,7 @@ def _digest(path: Path) -> str:
 
 
 def _damages(work: Path) -> Iterator[str]:
-    """Damage of the stores, the indexes and the tables that are there."""
+    """Return the damages of the stores, indexes and tables that exist."""
     for marker in work.rglob(MARKER):
         yield from (f"{d.path}: {d.problem}" for d in audit_store(marker.parent).damages)
     for header in work.rglob(HEADER):
@@ -175,7 +175,7 @@ def _damages(work: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    """Jobs are prepared when a case needs them."""
+    """Return a function that prepares a job when a case needs it."""
     made: dict[str, Bench] = {}
     with WarmPython(IMPORTS, env={"PYTHONPATH": str(ROOT)}) as warm:
 
@@ -188,7 +188,7 @@ def bench(tmp_path_factory):
 
 
 def test_a_command_that_was_cut_short_harms_nothing_and_goes_on(bench, number):
-    """The quick jobs are killed once and meet a full disk once; then all have their turns."""
+    """The quick jobs are killed once and meet a full disk once; then all jobs have their turns."""
     short, random = number < CASES, chance("kills", number)
     jobs = QUICK if short else JOBS
     of_job = bench(jobs[number % len(jobs)])

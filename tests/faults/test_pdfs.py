@@ -1,4 +1,4 @@
-"""Damaged and encrypted PDFs, through ingest: refused, or stored with all pages that they have."""
+"""`ingest` refuses damaged and encrypted PDFs, or stores them with all of their pages."""
 
 import re
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ Shown = list[tuple[np.ndarray, str]]
 
 @dataclass(frozen=True)
 class Sound:
-    """A PDF, and the pictures and texts of its pages."""
+    """An undamaged PDF, and the pictures and texts of its pages."""
 
     name: str
     data: bytes
@@ -44,7 +44,7 @@ class Sound:
 
 @dataclass(frozen=True)
 class Made:
-    """A PDF and what it was made from, if anything.
+    """A PDF and the PDF from which it was made, if any.
 
     Args:
         whole: it is to be stored as what it was made from, or refused.
@@ -95,7 +95,7 @@ def sounds(tmp_path_factory) -> list[Sound]:
 
 
 def make(sounds: Sequence[Sound], number: int, path: Path) -> Made:
-    """The file of a case."""
+    """Make the file of a case."""
     random = chance("pdfs", number)
     sound = random.choice(sounds)
     match KINDS[number % len(KINDS)]:
@@ -119,7 +119,7 @@ def make(sounds: Sequence[Sound], number: int, path: Path) -> Made:
 
 
 def with_an_object(sound: Sound, how: str, random: Random) -> Made:
-    """One that is gone, there twice, in the place of another or with damage of its own."""
+    """Remove an object, write it twice, put it in the place of another, or damage it."""
     found = list(OBJECT.finditer(sound.data))
     one, other = random.choice(found), random.choice(found)
     changed = {
@@ -134,7 +134,7 @@ def with_an_object(sound: Sound, how: str, random: Random) -> Made:
 
 @pytest.fixture(scope="module")
 def tried(sounds, tmp_path_factory, request):
-    """All cases and one sound document, ingested."""
+    """Return all cases and one undamaged document, ingested."""
     folder = tmp_path_factory.mktemp("tried")
     numbers = cases(request.module, request.config)
     made = [make(sounds, number, folder / "strange.pdf") for number in numbers]

@@ -1,5 +1,5 @@
-"""Any damage to any file of a run, an evaluation, a collection, a probe, a rescoring: `check` names
-it.
+"""`check` names any damage to any file of a run, an evaluation, a collection, a probe or a rescored
+run.
 """
 
 import shutil
@@ -23,7 +23,7 @@ def made(world, tmp_path_factory):
 
 
 def said(folder):
-    """Everything that an audit says, in which files are named by their paths."""
+    """Return everything that an audit reports, with files named by their paths."""
     audit = audit_run(folder)
     return "\n".join(
         [*(f"{d.path} {d.problem}" for d in audit.damages), *audit.unsealed, *audit.notes]
@@ -37,7 +37,9 @@ def test_whole_runs_have_nothing_said_of_them(made):
 
 
 def damaged(made, kind, how, dice, folder):
-    """A copy of a run with one damage; the file, and whether there was anything to damage."""
+    """Return a copy of a run with one damage, the file, and whether there was anything to
+    damage.
+    """
     shutil.copytree(made.root / "2" / kind, folder)
     path = dice.choice(list(files(folder)))
     alike = [

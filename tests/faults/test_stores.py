@@ -1,5 +1,5 @@
-"""Any damage to any file of a store: what is read is right or refused, `check` says so, `ingest`
-heals it.
+"""After any damage to any file of a store, what is read is right or refused, `check` reports the
+damage, and `ingest` repairs it.
 """
 
 import re
@@ -48,7 +48,7 @@ CASES = len(KINDS)
 
 
 def make(folder, word):
-    """Documents, and a store of them."""
+    """Write documents, and make a store of them."""
     inbox = folder / "inbox"
     (inbox / "scans").mkdir(parents=True)
     for doc_id, pages in list(PAGES.items())[:2]:
@@ -67,14 +67,14 @@ def make(folder, word):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Documents and their store, another, and what can be read of each document."""
+    """Return documents and their store, another store, and what can be read of each document."""
     one, other = (make(tmp_path_factory.mktemp(word), word) for word in ("first", "second"))
     return one, other, shown(one / "store")
 
 
 def shown(path):
-    """What a store shows of each document; None: it is refused, by a message that names the
-    store.
+    """Return what a store shows of each document; None if it is refused with a message that names
+    the store.
     """
     found = dict.fromkeys(PAGES)
     for doc_id, count in PAGES.items():
@@ -90,7 +90,7 @@ def shown(path):
 
 
 def spoil(path, other, elsewhere, kind, dice):
-    """Damage a file; `other` is one of the same kind, `elsewhere` one of another store."""
+    """Damage a file; `other` is a file of the same kind, `elsewhere` one of another store."""
     data = path.read_bytes()
     if kind in ("missing", "a folder", "a link"):
         path.unlink()
@@ -114,7 +114,7 @@ def spoil(path, other, elsewhere, kind, dice):
 
 
 def named(store):
-    """What `check` says of a store that it takes for one."""
+    """Return what `check` reports of a store that it recognises as one."""
     try:
         audit = audit_store(store)
     except UserError as error:  # of the marker
@@ -123,7 +123,7 @@ def named(store):
 
 
 def files(store):
-    """The files of a store, of each kind as many as of any other."""
+    """Return files of a store, equally many of each kind."""
     found: dict[str, list] = {}
     for path in sorted(store.rglob("[!.]*")):
         if path.is_file():

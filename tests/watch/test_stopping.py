@@ -20,7 +20,7 @@ from tests.watch.conftest import until
 
 @pytest.fixture
 def store(monkeypatch):
-    """Ray's key-value store, which is there."""
+    """Replace Ray's key-value store by a dictionary, and let it exist."""
     kept = {}
     monkeypatch.setenv(RUN_VARIABLE, "a1")
     monkeypatch.setattr(stopping.ray, "is_initialized", lambda: True)

@@ -82,7 +82,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(folder) -> Anchoring:
-    """Two runs from the same weights: five updates each."""
+    """Return two runs from the same weights, of five updates each."""
     return demonstrate(folder, seeds=[0], arms=[Arm.NONE, Arm.EXACT], settings=SMALL)
 
 

@@ -1,5 +1,5 @@
-"""Closed forms of every estimator's expected gradient, and numbers worked out apart from this
-code.
+"""The card agrees with closed forms of every estimator's expected gradient, and with numbers that
+were computed without this code.
 """
 
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def seen(toy: Toy, size: int) -> Pair:
 
 
 def short_lambda(toy: Toy, size: int) -> Pair:
-    """Token-level GAE at lambda = 0.95, written out."""
+    """Compute token-level GAE at lambda = 0.95, written out."""
     lam, critic = 0.95, ToyCritic()
     later = (1 - lam) * critic.second + lam * (
         (1 - lam) * second_value(toy, Anchor.END) + lam * toy.second_mean

@@ -1,4 +1,4 @@
-"""The command, and the page and drawing that are shipped."""
+"""The command, and the page and drawing in docs."""
 
 from pathlib import Path
 from xml.etree import ElementTree

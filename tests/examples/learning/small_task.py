@@ -28,7 +28,7 @@ class SmallTask:
     def play(
         self, write: WriteTurn = oracle, *, limits: Limits = LIMITS, number: int = 0
     ) -> ScriptedTrajectory:
-        """One question of the oracle's part."""
+        """Play one question of the oracle's part."""
         sample, own = read_parquet(self.paths.data(Part.SFT))[number], self.resources
         parts = {"env": own.environment(validate=False), "codec": own.codec, "encoder": own.encoder}
         return asyncio.run(play_scripted(sample, write, system=SYSTEM, limits=limits, **parts))

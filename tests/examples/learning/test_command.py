@@ -13,13 +13,13 @@ from learning.warm_start import SAMPLE
 
 
 def scores(right):
-    """Of fifty questions."""
+    """Return the scores of fifty questions."""
     return Scores((0.2,) * (50 - right) + (1.0,) * right, (0.0,) * (50 - right) + (1.0,) * right)
 
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder in which everything that the command could make is there already."""
+    """Return a folder in which everything that the command would make already exists."""
     paths = LearnPaths(tmp_path.resolve())
     atomic_write(paths.task.workspace / "task.txt", f"{LearnSettings().task}\n")
     atomic_write(paths.warm_start(0) / SAMPLE, "{}")

@@ -12,7 +12,9 @@ STUDY = Path(__file__).parents[3] / "examples" / "learning" / "__init__.py"
 
 @pytest.fixture
 def trainer(tmp_path):
-    """Of a module of this text, which lies in the folder of the run."""
+    """Return a function that makes a trainer from a module's text, which is written to the folder
+    of the run.
+    """
 
     def make(text, *arguments):
         (tmp_path / "played_trainer.py").write_text(text)

@@ -99,7 +99,7 @@ def test_few_questions_and_seeds_that_disagree_are_not_learning():
     [(2, 12.706205), (3, 4.302653), (11, 2.228139), (31, 2.042272), (121, 1.979930)],
 )
 def test_the_quantile_is_students_for_any_number_of_seeds(seeds, quantile):
-    """Values of printed tables of Student's t."""
+    """The values come from printed tables of Student's t."""
     values = [float(number) for number in range(seeds)]
     found = over_seeds(values)
     half = quantile * stdev(values) / math.sqrt(seeds)

@@ -7,7 +7,7 @@ from learning.shuffled import shuffled, trajectory_totals
 
 
 def batch(trajectories=12, width=9, seed=0):
-    """Trajectories of one or two rows; each pays a number of its own on its last token."""
+    """Return trajectories of one or two rows, each with a reward of its own on its last token."""
     generator = torch.Generator().manual_seed(seed)
     places = [
         (number, position) for number in range(trajectories) for position in range(1 + number % 2)

@@ -13,7 +13,7 @@ WRITTEN = [name for name in SYSTEMS if importlib.util.find_spec(f"proof.tasks.{n
 
 
 def shrink(system, monkeypatch):
-    """The task of a system with few documents."""
+    """Shrink the task of a system to few documents."""
     module = importlib.import_module(f"proof.tasks.{system}")
     monkeypatch.setattr(module, "DOCUMENTS", FEW)
     return get_task(system)

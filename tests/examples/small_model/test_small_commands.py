@@ -1,4 +1,4 @@
-"""How the study runs its commands: shown, once, and no longer than they may."""
+"""The study prints its commands, runs each once, and ends those that exceed their time."""
 
 import json
 

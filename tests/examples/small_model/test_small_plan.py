@@ -1,4 +1,4 @@
-"""The commands of the study: they name what is there, in an order that works, and pass the
+"""The commands of the study name existing things, come in an order that works, and pass the
 checks.
 """
 
@@ -34,7 +34,7 @@ def test_every_document_of_the_corpus_is_learnt_from_or_held_out():
 @pytest.mark.parametrize("system", list(StudySystem))
 @pytest.mark.parametrize("stage", ORDER)
 def test_the_command_line_knows_every_option(paths, stage, system):
-    """Each line is read by the command that it names, as far as it can be without running."""
+    """The command that a line names parses the line, as far as possible without running."""
     group = typer.main.get_command(app)
     read = 0
     for line in words(stage, system, paths):

@@ -1,4 +1,4 @@
-"""A retriever that pauses before some queries, and finds what BM25 finds."""
+"""The retriever pauses before some queries, and finds the same pages as BM25."""
 
 import time
 
