@@ -1,5 +1,5 @@
-"""What guards share: one world of documents, one tiny model, one run of a system by a server of
-lines.
+"""What all guards share: one world of documents, one tiny model, and one run of a system with a
+scripted rollout server.
 
 A guard holds a promise of this project to its users, in whose words it is named. It is never
 removed or weakened to make room (CONTRIBUTING.md).
@@ -30,13 +30,13 @@ VRAG = "vrag_rl_qwen2_5_vl_7b"
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory):
-    """The folder of a tiny Qwen2.5-VL."""
+    """Return the folder of a tiny Qwen2.5-VL."""
     return build_tiny_model(tmp_path_factory.mktemp("model") / "tiny")
 
 
 @pytest.fixture(scope="session")
 def vrag(world, tiny_model, recipe):  # noqa: F811
-    """A run of VRAG-RL over the world, in the CPU profile: its configuration, tokenizer and
+    """Return a run of VRAG-RL on the world, in the CPU profile: its configuration, tokenizer and
     processor.
     """
 
@@ -51,8 +51,8 @@ def vrag(world, tiny_model, recipe):  # noqa: F811
 
 @pytest.fixture
 def loop(world, vrag):
-    """Play a trajectory whose policy says, or whose server raises, these lines; its rows and its
-    record.
+    """Play a trajectory whose server replies with these lines, or raises them; return its rows and
+    its record.
     """
 
     async def run(*lines, values=()):
@@ -64,14 +64,14 @@ def loop(world, vrag):
 
 @pytest.fixture
 async def chat():
-    """A server of a judge or a role on the loopback, which does as it is told."""
+    """Run a server of a judge or a role on the loopback interface, with scripted replies."""
     async with serving(ChatServer(script=["<judge>True</judge>"])) as server:
         yield server
 
 
 @pytest.fixture
 def judged_loop(loop, chat):
-    """The same with that server as the judge."""
+    """Play as `loop` does, with that server as the judge."""
     judge_values = (
         "docagent.judge.kind=openai",
         f"docagent.judge.base_url={chat.url}",

@@ -1,5 +1,5 @@
-"""One clear message for what went wrong, nothing done twice, and an answer with what it rests
-on.
+"""Commands print one clear message for an error, do nothing twice, and give an answer with the
+pages that it rests on.
 """
 
 import json
@@ -26,7 +26,9 @@ ESCAPE = "\x1b[2J[/b]"
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """Call the command line in this process; its status, and what it printed and complained of."""
+    """Call the command line in this process; return its status and what it printed to output and
+    errors.
+    """
 
     def call(*arguments):
         monkeypatch.setattr(sys, "argv", ["docagent-rl", *map(str, arguments)])
@@ -40,7 +42,7 @@ def command(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def run(world, tmp_path_factory):
-    """A run of VRAG-RL as the trainer left it."""
+    """Return a run of VRAG-RL in the form in which the trainer leaves it."""
     return stored_run(world, tmp_path_factory.mktemp("stored") / "run", "vrag_rl", questions=1)
 
 

@@ -1,5 +1,5 @@
-"""Questions are taken as people write them; what is wrong with them is told all at once, before a
-run.
+"""Questions are accepted as people write them; all that is wrong with them is reported at once,
+before a run.
 """
 
 import json
@@ -99,7 +99,7 @@ def test_a_column_that_is_missing_is_one_clear_problem(make_sample, tmp_path):
 
 @pytest.mark.parametrize("name", [each.value for each in Benchmark])
 def test_a_download_of_something_else_is_one_clear_error(tmp_path, name):
-    """An error page in the place of the files."""
+    """The download has an error page in the place of the files."""
     folder = tmp_path / "fetched"
     folder.mkdir()
     (folder / "page.html").write_text("<html>404</html>")

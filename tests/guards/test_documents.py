@@ -40,7 +40,7 @@ def inbox(tmp_path):
 
 @pytest.fixture
 def ingested(inbox, tmp_path):
-    """The report of an ingest of the inbox, in this process."""
+    """Return the report of an ingest of the inbox, in this process."""
     return lambda **options: ingest_here(inbox, tmp_path / "store", **options)
 
 

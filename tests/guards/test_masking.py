@@ -1,4 +1,6 @@
-"""A fault of a service is neither data nor a reward: it masks, is counted, and biases nothing."""
+"""A fault of a service is neither data nor a reward: it masks the trajectory, is counted, and
+biases nothing.
+"""
 
 import asyncio
 import math
@@ -147,7 +149,9 @@ def test_a_validation_sample_that_cannot_be_played_counts_as_wrong():
 
 
 def test_waiting_for_a_place_at_a_service_is_no_failure():
-    """60 calls of half a second, two at a time, under a deadline of five seconds a call."""
+    """There are 60 calls of half a second, two at a time, with a deadline of five seconds per
+    call.
+    """
 
     async def calls():
         limit = ConcurrencyLimit(2)

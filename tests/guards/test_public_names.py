@@ -1,4 +1,4 @@
-"""Promises to those who extend the package: names stay, say what they are, and are typed."""
+"""Promises to those who extend the package: names stay, describe themselves, and are typed."""
 
 from importlib import import_module
 from importlib.resources import files

@@ -1,4 +1,6 @@
-"""An index finds what it was built of, says when it is not that, and is replaced whole."""
+"""An index finds what it was built from, reports that it does not match, and is replaced as a
+whole.
+"""
 
 import shutil
 import signal
@@ -33,7 +35,7 @@ from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 @pytest.fixture
 def made(store, tmp_path):
-    """A store and its index, which a test may change."""
+    """Return a store and its index, which a test may change."""
     shutil.copytree(store.path, tmp_path / "store")
     BM25Retriever.build(DocumentStore(tmp_path / "store")).save(tmp_path / "index")
     return tmp_path

@@ -1,4 +1,4 @@
-"""What is rewarded is right, and what is right is said to be so."""
+"""Only right answers are rewarded as right, and right answers are judged right."""
 
 import asyncio
 import itertools
@@ -45,7 +45,7 @@ def judged(gold: str, said: str, question: str = "What is it?") -> float:
 
 @pytest.fixture
 def make(services):
-    """An environment of a system over the corpus."""
+    """Return an environment of a system on the corpus."""
 
     def make(system, variant="paper", *, validate=False, services=services, **settings):
         shared = {"search": {"text_ranking": "shared"}} if system == "alden" else {}
@@ -109,7 +109,7 @@ async def test_characters_that_a_search_drops_make_no_query_new(make, make_sampl
 
 
 async def test_selecting_a_page_again_does_not_erase_the_boxes_drawn_on_it(make, make_sample, play):
-    """There is nothing to draw, so that the box costs the term."""
+    """There is nothing to draw a box around, so the box costs the term."""
     gold = make_sample()
     script = [EVERY, select(2), BOX, f"{NOTE}{select(2)}", RIGHT]
     for variant in ("paper", "released"):
@@ -136,7 +136,7 @@ async def test_rounds_that_lead_to_nothing_are_not_paid(
 
 
 async def test_an_answer_that_nobody_judged_is_not_called_wrong(loop, world):
-    """The release's gate is closed to an answer without a search: training asks no judge,
+    """The release's gate is closed for an answer without a search: training asks no judge,
     validation does.
     """
     blurted = f"<answer>{world.samples[0].answers[0]}</answer>"

@@ -1,5 +1,5 @@
-"""What a run made is kept: nobody's files are written over, and a run goes on from what is
-whole.
+"""What a run wrote is kept: no files of others are overwritten, and a run resumes from what is
+complete.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ VRAG = "vrag_rl_qwen2_5_vl_7b"
 
 @pytest.fixture
 def users(world, tmp_path, monkeypatch):
-    """A workspace as a user makes it; a warm-up takes one step."""
+    """Return a workspace as a user makes it, with a warm-up of one step."""
     brief = {"short_steps": 1, "full_steps": 1, "pool": 2, "batch_size": 1}
     monkeypatch.setattr(VragScript, "warm_up", brief)
     paths = DemoPaths(tmp_path / "workspace")
@@ -78,7 +78,7 @@ def checked(paths):
 
 
 def resumed(root, **changes) -> tuple[str, str | None]:
-    """Mode and folder from which verl is told to go on."""
+    """Return the mode and the folder from which verl is configured to resume."""
     config = composed_recipe(VRAG, ["+profile=cpu"])
     for key, value in {"trainer.default_local_dir": str(root), **changes}.items():
         OmegaConf.update(config, key, value)

@@ -1,4 +1,4 @@
-"""What lies on disk is what was written, or `check` names it."""
+"""Files on disk contain what was written, or `check` names them."""
 
 import shutil
 
@@ -24,7 +24,7 @@ KINDS = ("hydra/{}.yaml", "trajectories/{}.jsonl", "metrics/{}.json", "credit/{}
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of two steps, whose configuration is in two files."""
+    """Return a run of two steps, whose configuration is in two files."""
     run = tmp_path / "run"
     for step in (1, 2):
         Seal(run).write(run / "hydra" / f"{step}.yaml", f"lr: 0.{step}\n")

@@ -1,4 +1,4 @@
-"""Nothing is executed, let in or told that was not asked for (docs/security.md)."""
+"""Nothing is executed, let in or disclosed without being asked for (docs/security.md)."""
 
 import http.client
 import os
@@ -50,7 +50,7 @@ class Process:
         self.host = urllib.parse.urlsplit(self.url)
 
     def ask(self, path, method="GET", *, body=None, **headers):
-        """Status, headers and body of an answer; `headers` over those of a program."""
+        """Return the status, headers and body of a reply; `headers` replace those of a program."""
         connection = http.client.HTTPConnection(self.host.hostname, self.host.port, timeout=60)
         connection.putrequest(method, path, skip_host="Host" in headers)
         sent = {**headers, **({} if body is None else {"Content-Length": str(len(body))})}
@@ -97,7 +97,7 @@ def viewer(run, store):
 
 @pytest.fixture(scope="module")
 def pass_of(viewer):
-    """The header of who has opened the printed address."""
+    """Return the header of a client that has opened the printed address."""
     (token,) = urllib.parse.parse_qs(viewer.host.query)["token"]
     return {"Authorization": f"Bearer {token}"}
 
@@ -210,7 +210,7 @@ async def test_text_of_a_model_is_never_evaluated(
 
 
 def test_nothing_from_outside_is_unpickled(index, tmp_path, store):
-    """The arrays of an index, as a stranger could send them."""
+    """The index has arrays that a stranger could send."""
 
     class Evil:
         def __reduce__(self):

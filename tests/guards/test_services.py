@@ -1,4 +1,4 @@
-"""Services may fail, lie, hang or be curious: nothing is lost, let in or told."""
+"""Services may fail, lie, hang or try to learn secrets: nothing is lost, let in or disclosed."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def key_env(monkeypatch) -> str:
 
 @pytest.fixture
 def ask_judge(chat):
-    """What a judge was sent about an answer."""
+    """Return the request that a judge got about an answer."""
 
     async def ask(prediction: str) -> str:
         settings = {

@@ -1,5 +1,5 @@
-"""A key that is accepted has an effect; what cannot run is told before models load, with what to
-do.
+"""A key that is accepted has an effect; what cannot run is reported before models load, with what
+to do.
 """
 
 import dataclasses
@@ -32,7 +32,9 @@ def settled(recipe, *overrides):
 
 
 def on_no_laptop(recipe, *overrides):
-    """Sizes of a laptop and no CPU profile: what nobody chose is not silently a rule."""
+    """Return a recipe with a laptop's sizes but without the CPU profile, in which no service that
+    nobody chose may silently be a rule.
+    """
     bare = [
         "+profile=cpu",
         "docagent.profile=null",
@@ -49,7 +51,9 @@ def on_no_laptop(recipe, *overrides):
 
 @pytest.fixture
 def changed_rows(world, tmp_path):
-    """Override that names the world's questions with the first of them changed."""
+    """Return a function that writes the world's questions with the first of them changed, and
+    returns the override that names the file.
+    """
 
     def write(key, **changes):
         first = dataclasses.replace(world.samples[0], **changes)

@@ -1,4 +1,4 @@
-"""What is trained is what was sampled, by what was measured, and nothing else moves."""
+"""Only what was sampled is trained, by what was measured, and nothing else changes."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ SAME = 1e-5
 
 @pytest.fixture(scope="module")
 def updates(tmp_path_factory, warm_python) -> dict:
-    """Updates by verl's engines (`updates.py`)."""
+    """Return updates by verl's engines (`updates.py`)."""
     return last_report(warm_python, "tests.guards.updates", tmp_path_factory.mktemp("updates"))
 
 
@@ -126,7 +126,7 @@ async def test_the_trainer_sees_the_pictures_that_the_server_saw(stage):
 
 
 async def test_what_a_chat_template_is_told_reaches_prompt_and_row(world, vrag):
-    """As thinking is switched off for Qwen3: by an argument of the template."""
+    """Thinking is switched off as for Qwen3, by an argument of the template."""
     told = "data.apply_chat_template_kwargs.add_vision_id=true"
     texts = []
     for values in ((), (told,)):

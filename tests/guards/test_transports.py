@@ -1,4 +1,4 @@
-"""Nobody at the other end of a connection, a file or a folder takes more than its share, or more
+"""No peer at the other end of a connection, a file or a folder takes more than its share, or more
 than one.
 """
 

@@ -1,4 +1,6 @@
-"""What is shown is what was: parts apart, reasons beside totals, no claim without its ground."""
+"""The viewer shows what happened: parts apart, reasons beside totals, no claim without its
+evidence.
+"""
 
 import json
 from dataclasses import replace
@@ -17,7 +19,7 @@ from tests.viewer_runs import run_folder, trajectory
 
 @pytest.fixture
 def view(store, asked, tmp_path):  # noqa: F811
-    """Ask the API over runs of these trajectories, with more files in them."""
+    """Ask the API about runs of these trajectories, with more files in them."""
 
     def make(*runs, **written):
         folders = [run_folder(tmp_path / f"run{n}", given) for n, given in enumerate(runs)]

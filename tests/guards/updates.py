@@ -1,4 +1,6 @@
-"""Updates by verl's engines of tiny models on one rank, for `test_training.py`; prints a report."""
+"""Updates of tiny models by verl's engines on one rank, for `test_training.py`; the program prints
+a report.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -27,7 +29,7 @@ MASKED = 3
 
 
 def worker_of(name: str) -> type[TrainingWorker]:
-    """The worker that a run of a recipe trains its policy with."""
+    """Return the worker class with which a run of a recipe trains its policy."""
     run = recipe(name, ["+profile=cpu"])
     kinds = policy_kinds(run, DocAgentConfig.parse(plain_section(run.docagent)))
     return composed_class(kinds.actor, TrainingWorker)
@@ -39,13 +41,13 @@ def weights(made: TrainingWorker) -> dict[str, Tensor]:
 
 
 def moved(before: dict[str, Tensor], after: dict[str, Tensor], *, vision: bool) -> float:
-    """The largest change of a weight, in the vision tower or elsewhere."""
+    """Return the largest change of a weight, in the vision tower or elsewhere."""
     names = [name for name in after if (".visual." in f".{name}") is vision]
     return max((float((after[name] - before[name]).abs().max()) for name in names), default=0.0)
 
 
 def frozen(path: Path, data: TensorDict) -> dict[str, float]:
-    """How far an update moves the parts of a model whose tower is frozen."""
+    """Return how far an update moves the parts of a model whose tower is frozen."""
     made = engines.worker(worker_of("doc_v_star_qwen2_5_vl_7b"), path, rows=1, lr=1e-2)
     before = weights(made)
     engines.update(made, data)
@@ -57,7 +59,7 @@ def frozen(path: Path, data: TensorDict) -> dict[str, float]:
 
 
 def together(path: Path, data: TensorDict) -> float:
-    """The largest difference that rows of one pack make to each other's log-probs."""
+    """Return the largest difference that rows of one pack make to each other's log-probs."""
     kind = worker_of("vrag_rl_qwen2_5_vl_7b")
     alone = engines.outputs(engines.worker(kind, path, rows=1), data, "log_probs")
     packed = engines.outputs(engines.worker(kind, path, rows=4, model=FLASH), data, "log_probs")
@@ -66,8 +68,8 @@ def together(path: Path, data: TensorDict) -> float:
 
 
 def masked(path: Path) -> dict[str, float]:
-    """How far gradients beside a masked row are from those without it; what a masked batch
-    moves.
+    """Return how far gradients beside a masked row are from those without it, and how far a masked
+    batch moves weights.
     """
     data = engines.with_numbers(engines.text_batch())
     others = [row for row in range(len(data)) if row != MASKED]
