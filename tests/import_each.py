@@ -1,6 +1,4 @@
-"""Imports modules in forks of their own in which nothing of verl or of this package is loaded
-yet.
-"""
+"""Import modules, each in a fork in which nothing of verl or of this package is loaded yet."""
 
 import contextlib
 import importlib
@@ -14,7 +12,7 @@ OURS = ("docagent_rl", "hydra_plugins", "verl")
 
 
 def in_fork(play) -> str:
-    """What `play` returns in a child process, or raises as text."""
+    """Return what `play` returns in a child process, or the text of what it raises."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -34,7 +32,7 @@ def in_fork(play) -> str:
 
 
 def loaded_by(module: str) -> list[str]:
-    """Modules of others that an import brings in; found out in a fork."""
+    """Return the modules outside the package that an import loads, found out in a fork."""
 
     def report() -> str:
         importlib.import_module(module)
@@ -44,7 +42,7 @@ def loaded_by(module: str) -> list[str]:
 
 
 def imported(names: str) -> str:
-    """Import modules in order; nothing, or what went wrong."""
+    """Import modules in order; return nothing, or what went wrong."""
 
     def play() -> str:
         for name in names.split("+"):
@@ -55,8 +53,8 @@ def imported(names: str) -> str:
 
 
 def main() -> None:
-    """Arguments: the module whose imports of others are shared, then modules, those of one fork
-    with `+`.
+    """Import the module whose imports of others are shared, then the modules of each fork, joined
+    by `+`.
     """
     heavy, *modules = sys.argv[1:]
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:

@@ -1,4 +1,4 @@
-"""Starts Ray as verl does and what asks Ray for an address; writes down who listens where.
+"""Start Ray as verl does, and the services that ask Ray for an address; record who listens where.
 
 python listeners.py REPORT OVERRIDE...
 """
@@ -16,7 +16,7 @@ REPORT = "LISTENERS_REPORT"
 
 
 def listening() -> list[tuple[str, str]]:
-    """Address and process name of every socket that takes connections, of processes in this one's
+    """Return the address and process name of every listening socket of processes in this process's
     folder.
     """
     names = {}
@@ -32,7 +32,7 @@ def listening() -> list[tuple[str, str]]:
 
 
 async def serve(config) -> None:
-    """Start the services of a run, without models, and write down where they listen."""
+    """Start the services of a run, without models, and record where they listen."""
     import ray
     import torch.distributed
     import transfer_queue
@@ -62,7 +62,7 @@ async def serve(config) -> None:
 
 
 class Runner:
-    """In the place of verl's TaskRunner."""
+    """A replacement for verl's TaskRunner."""
 
     def run(self, config) -> None:
         """Serve for a moment."""
@@ -70,7 +70,7 @@ class Runner:
 
 
 def main(report: str, overrides: list[str]) -> None:
-    """Run it as `python -m verl.trainer.main_ppo` would."""
+    """Run as `python -m verl.trainer.main_ppo` would."""
     import ray
     from verl.trainer.main_ppo import run_ppo
 

@@ -1,4 +1,4 @@
-"""The memory that Python allocates, libraries' apart."""
+"""The memory that Python allocates, without that of libraries."""
 
 import tracemalloc
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def within(most: int):
-    """The block holds at most so many bytes at a time."""
+    """Assert that the block allocates at most this many bytes at a time."""
     tracemalloc.start()
     try:
         yield

@@ -1,4 +1,4 @@
-"""The sections `docagent.kl` and `docagent.loss` against the rest of a configuration."""
+"""The sections `docagent.kl` and `docagent.loss` together with the rest of a configuration."""
 
 import copy
 import functools
@@ -25,7 +25,7 @@ def _plain() -> bytes:
 
 
 def run(*changes: str) -> DictConfig:
-    """verl's own configuration with a few keys changed."""
+    """Return verl's own configuration with a few keys changed."""
     config = pickle.loads(_plain())
     config.merge_with_dotlist(list(changes))
     return config
@@ -118,7 +118,7 @@ def test_the_ablation_is_what_eq_1_says():
 
 @pytest.fixture(scope="module")
 def averaged():
-    """Copies of a recipe whose loss is averaged by trajectory."""
+    """Return copies of a recipe whose loss is averaged by trajectory."""
     config = composed_recipe("mm_doc_r1_qwen3_8b_grpo", [EQ1])
     return lambda: copy.deepcopy(config)
 

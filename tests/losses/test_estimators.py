@@ -16,8 +16,8 @@ log_probs = st.lists(st.floats(-40, 0), min_size=1, max_size=8)
 
 
 def at(d: float, kind: KlType) -> tuple[float, float]:
-    """Value and gradient with respect to the policy's log-prob, at log reference - log policy =
-    d.
+    """Return the value and its gradient with respect to the policy's log-prob, at log reference -
+    log policy = d.
     """
     own = torch.tensor(-5.0, dtype=torch.float64, requires_grad=True)
     value = sampled_kl(own, own.detach() + d, kind)

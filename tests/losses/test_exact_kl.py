@@ -1,4 +1,4 @@
-"""The exact divergence, tile by tile, against the whole matrix of logits."""
+"""The exact divergence, computed in tiles, compared with the whole matrix of logits."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -177,7 +177,7 @@ def test_no_positions():
 
 
 class Largest(TorchDispatchMode):
-    """The most elements that any operation's result has, per number of dimensions."""
+    """The largest number of elements in the result of any operation."""
 
     numel = 0
 

@@ -82,7 +82,7 @@ def test_a_copy_is_whole_and_of_its_own(mesh, bias):
 
 
 class Base(nn.Linear):
-    """Its outputs are those of a transformers model: states first."""
+    """A base model whose outputs are those of a transformers model: states first."""
 
     def forward(self, inputs):
         return (super().forward(inputs), "cache")

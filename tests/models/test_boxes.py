@@ -1,6 +1,4 @@
-"""What a model points at in the image that its encoder sees is what the crop shows, for every
-family.
-"""
+"""For every family, the crop shows what the model points at in the image that its encoder sees."""
 
 import numpy as np
 import pytest
@@ -23,7 +21,7 @@ class DrawnPage:
 
 
 def drawn(size):
-    """A white page with a red rectangle."""
+    """Return a white page with a red rectangle."""
     page = Image.new("RGB", size, "white")
     left, top, right, bottom = TARGET
     ImageDraw.Draw(page).rectangle((left, top, right - 1, bottom - 1), fill="red")
@@ -31,7 +29,9 @@ def drawn(size):
 
 
 def pointed_at(seen, frame):
-    """The box of what is red, in the frame's unit, as a model would write it: whole numbers."""
+    """Return the box of the red area in the frame's unit, as a model would write it: in whole
+    numbers.
+    """
     red = np.asarray(seen).astype(int)
     rows, columns = np.nonzero((red[..., 0] > 200) & (red[..., 1] < 120))
     box = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1

@@ -1,4 +1,6 @@
-"""Formulas of what layers keep, against autograd's own count of transformers' layers."""
+"""Formulas for the memory that layers keep, compared with autograd's own count of transformers'
+layers.
+"""
 
 from unittest.mock import patch
 
@@ -78,7 +80,7 @@ def test_other_widths_too(name):
 
 
 def outside_calls(model, vision, patches):
-    """Yield modules of a tower before and behind its layers, with a call of each for so many
+    """Yield the modules of a tower before and after its layers, with a call of each for a number of
     patches.
     """
     tower = getattr(model, "visual", None) or model.vision_tower

@@ -1,6 +1,4 @@
-"""Systems over the small world of the tests, and a server whose model plays from what it is
-shown.
-"""
+"""Systems on the small world of the tests, and a server whose model plays from what it is shown."""
 
 import json
 from typing import Any
@@ -16,7 +14,9 @@ from tests.chat_server import completion
 
 
 def resources(world: Any, system: str, **more: Any) -> EnvResources:
-    """What the environments of a system share, at the sizes of the CPU profile."""
+    """Return the resources that the environments of a system share, at the sizes of the CPU
+    profile.
+    """
     section = {
         "system": system,
         "workspace": world.root,
@@ -38,7 +38,7 @@ def chat_player(
     meter=None,
     **more: Any,
 ):
-    """A player whose model is behind the server."""
+    """Return a player whose model is behind the server."""
     options = {"timeout_s": 60, "deadline_s": 120, "backoff_s": 0, **more.pop("endpoint", {})}
     temperature = options.pop("temperature", 0.0)
     endpoint = Endpoint(base_url=server.url, model="m", **options)
@@ -48,7 +48,7 @@ def chat_player(
 
 
 def timeless(trajectory: Trajectory) -> dict[str, Any]:
-    """A record without the clock."""
+    """Return a record without times."""
     sample = json.loads(trajectory.to_json())
     for turn in sample["turns"]:
         turn["seconds"] = {}
@@ -59,8 +59,8 @@ def timeless(trajectory: Trajectory) -> dict[str, Any]:
 
 
 class PlayingModel:
-    """Plays VRAG-RL from the conversation: searches for words of the question, crops what it saw,
-    answers.
+    """A model that plays VRAG-RL from the conversation: it searches for words of the question,
+    crops what it saw, and answers.
 
     Args:
         samples: questions whose answers it knows.

@@ -39,7 +39,7 @@ async def played(world, server, *, sample=0, trajectory=0, **more):
 
 
 def shown(server):
-    """Addresses of the images in the last request."""
+    """Return the data URLs of the images in the last request."""
     parts = [part for message in server.requests[-1]["messages"] for part in parts_of(message)]
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 

@@ -1,4 +1,4 @@
-"""Random turns of a script, and what they draw."""
+"""Random turns of a script, and the distribution of their moves."""
 
 import dataclasses
 import random
@@ -134,7 +134,7 @@ class Chatty(Script):
 
 
 class Silent(Chatty):
-    """Does not answer itself."""
+    """An agent that does not answer by itself."""
 
     tags: ClassVar = {Move.SEARCH: "search", Move.CROP: "bbox", Move.FINISH: "finish"}
 

@@ -1,4 +1,4 @@
-"""Workspaces of stored runs that are read elsewhere."""
+"""Stored runs are read after their workspace has moved."""
 
 import pytest
 from omegaconf import OmegaConf

@@ -1,4 +1,4 @@
-"""Folders of runs: whose they are, and what of them is whole."""
+"""Folders of runs: to which run they belong, and which of their files are complete."""
 
 import shutil
 from pathlib import Path

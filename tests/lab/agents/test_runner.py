@@ -1,4 +1,4 @@
-"""Runs that end, fail, are stopped and go on."""
+"""Runs end, fail, are stopped and resume."""
 
 import asyncio
 import random
@@ -23,7 +23,8 @@ def questions(number):
 
 
 class Player:
-    """Trajectories end in another order than they began; the reward tells which it was.
+    """A player whose trajectories end in another order than they began; the reward tells which
+    trajectory it was.
 
     Args:
         failing: errors by question.

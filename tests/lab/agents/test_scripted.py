@@ -1,4 +1,4 @@
-"""The oracle, its detours and chance in the real environments of all systems."""
+"""The oracle, its detours and random agents in the real environments of all systems."""
 
 import dataclasses
 import itertools
@@ -16,7 +16,9 @@ OFTEN = Detours(wrong_query=0.5, wrong_page=0.5, malformed=0.3)
 
 @pytest.fixture(scope="module")
 def best(world):
-    """What the oracle of a system plays, and what its environments share."""
+    """Return a function that plays a system's oracle; it returns the trajectories and the resources
+    of its environments.
+    """
     known = {}
 
     async def of(system):

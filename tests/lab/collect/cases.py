@@ -1,4 +1,4 @@
-"""Cases that say only what a test is about."""
+"""Cases with only the facts that a test is about."""
 
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.lab.collect.case import Case

@@ -1,4 +1,6 @@
-"""What filters see of trajectories of all systems, where trajectories and filters are read from."""
+"""The facts of trajectories of all systems that filters use, and the folders from which
+trajectories and filters are read.
+"""
 
 import json
 
@@ -65,7 +67,7 @@ def test_a_wrong_file_is_told(tmp_path, text, named):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Makes a folder of these files, and of a run of this kind."""
+    """Return a function that makes a folder of these files and of a run of this kind."""
 
     def make(*names, kind=None):
         folder = tmp_path / "folder-7"

@@ -1,4 +1,4 @@
-"""Strata and rules, counted by hand."""
+"""Strata and rules, with counts by hand."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ STRATA = (Stratum.EASY, Stratum.MEDIUM, Stratum.HARD)
 
 
 def pool(*counts, trajectories=4):
-    """So many easy, medium and hard questions."""
+    """Return a number of easy, medium and hard questions."""
     return [
         Rate(f"{stratum.value}{n}", trajectories, right, found=True)
         for stratum, count, right in zip(STRATA, counts, (trajectories, 1, 0), strict=True)

@@ -1,4 +1,6 @@
-"""What each filter keeps, counted by hand, and what holds of balancing for any trajectories."""
+"""Each filter keeps the trajectories that were counted by hand; balancing has its properties for
+any trajectories.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -149,7 +151,7 @@ def left(cases: list[Case], rule: Balance) -> list[Case]:
 
 
 def test_a_single_odd_trajectory_costs_the_others_nothing_and_small_groups_are_left_whole():
-    """By the smallest group 54 trajectories would be cut to a handful."""
+    """With the smallest group as the measure, 54 trajectories would be reduced to a handful."""
     *_, rule = CollectConfig.load("vrag_rl").filters
     assert rule == Balance(by=BOTH, times=2)
     cases = made(*[(2, "search")] * 30, *[(3, "crop")] * 23, (6, "fetch"))

@@ -1,4 +1,4 @@
-"""Whom judges are asked about, what they are sent, and what their verdict changes."""
+"""Which trajectories judges are asked about, what they are sent, and what their verdict changes."""
 
 import pytest
 
@@ -16,7 +16,9 @@ STEPS = [Format(), AnswerFilter(judged=True)]
 
 
 class Asked:
-    """Finds everything right that begins with a capital; keeps what it was asked."""
+    """A judge that finds everything right that begins with a capital letter; it records its
+    requests.
+    """
 
     def __init__(self):
         self.answers = []

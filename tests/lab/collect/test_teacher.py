@@ -25,7 +25,7 @@ def model(server, name="m"):
 
 
 async def played(world, config, *, reply=None, draw=None, sample=None, system="vrag_rl"):
-    """A trajectory of a teacher that replies so; `draw` is what a second model says about its
+    """Play a trajectory of a teacher with these replies; `draw` is a second model's reply about its
     boxes.
     """
     async with contextlib.AsyncExitStack() as stack:

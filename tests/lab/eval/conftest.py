@@ -1,4 +1,4 @@
-"""Small corpora, and services over them."""
+"""Small corpora, and services on them."""
 
 from tests.corpus import (  # noqa: F401  fixtures
     judge,

@@ -1,4 +1,4 @@
-"""Which recipe plays which questions, what it changes, and what it came to."""
+"""Which recipe plays which questions, what it changes, and its results."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What a probe does to documents, and what it leaves of scores."""
+"""How a probe changes documents, and which scores remain."""
 
 import dataclasses
 import json

@@ -11,7 +11,7 @@ from tests.lab.generate.reading_model import reply_to, write_colours, write_pdf
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory) -> DocumentStore:
-    """Four reports of the test's, and a synthetic one."""
+    """Return four reports of the test's own, and a synthetic one."""
     folder = tmp_path_factory.mktemp("generate")
     (folder / "pdf").mkdir()
     for name, pages in {"alpha": 6, "beta": 8, "gamma": 5, "delta": 7}.items():
@@ -28,7 +28,7 @@ def reports(tmp_path_factory) -> DocumentStore:
 
 @pytest.fixture(scope="session")
 def sheets(tmp_path_factory) -> DocumentStore:
-    """A document of coloured sheets without text."""
+    """Return a document of coloured sheets without text."""
     folder = tmp_path_factory.mktemp("sheets")
     (folder / "pdf").mkdir()
     write_colours(folder / "pdf" / "sheets.pdf", ["red", "green", "blue", "white"])

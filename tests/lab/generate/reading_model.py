@@ -1,4 +1,4 @@
-"""A model behind a real server that computes its replies from what it is sent.
+"""A model behind a real server that computes its replies from its requests.
 
 It writes cloze questions about sentences of the pages that it is shown, and answers them by looking
 for the sentence on the pages that it is shown. What else it does, it does as the text of the
@@ -36,7 +36,7 @@ COLOURS = {
 
 
 def reply_to(request: dict) -> dict:
-    """What the model says."""
+    """Return the model's reply."""
     messages = request["messages"]
     if len(messages) == 1:
         return completion("ready")
@@ -156,7 +156,9 @@ def _text(message: dict) -> str:
 
 
 def _seen(content) -> list[tuple[int, str]]:
-    """Numbers of the pages whose pictures were sent, with the colour in the middle of each."""
+    """Return the numbers of the pages whose pictures were sent, with the colour in the middle of
+    each.
+    """
     found, number = [], 0
     for part in content if isinstance(content, list) else []:
         if part["type"] == "text":
@@ -174,8 +176,8 @@ _PLACES = ["Kantora", "Velmora", "Suvita", "Pusora", "Farlasa", "Lurlulin", "Can
 
 
 def write_pdf(path: Path, name: str, pages: int) -> None:
-    """A report: on every page four sentences of its own and one that is on all; a table on page
-    2.
+    """Write a report: every page has four sentences of its own and one that is on all pages; page 2
+    has a table.
     """
     canvas = Canvas(str(path), pagesize=(500, 297), invariant=True)
     for number in range(1, pages + 1):
@@ -197,7 +199,7 @@ def write_pdf(path: Path, name: str, pages: int) -> None:
 
 
 def write_colours(path: Path, colours: list[str]) -> None:
-    """A document of sheets in one colour each, without text."""
+    """Write a document of sheets in one colour each, without text."""
     canvas = Canvas(str(path), pagesize=(200, 200), invariant=True)
     for colour in colours:
         canvas.setFillColorRGB(*(value / 255 for value in COLOURS[colour]))

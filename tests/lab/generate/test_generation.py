@@ -38,7 +38,7 @@ def generation(
 def few(
     store, server, folder, count, *, kind=EvidenceKind.SINGLE_PAGE, documents=("alpha",), **more
 ) -> Generation:
-    """Of some questions about a document."""
+    """Return a generation of some questions about a document."""
     kinds = (KindConfig(kind=kind, per_document=count),)
     return generation(store, server, folder, kinds=kinds, documents=documents, **more)
 
@@ -53,12 +53,14 @@ def lines(samples) -> list[str]:
 
 
 def asks(request: dict, words: str) -> bool:
-    """Whether the instructions have the words."""
+    """Return whether the instructions contain the words."""
     return words in json.dumps(request["messages"][0])
 
 
 def failing(status: int, which, times: int = 1):
-    """The model, but for the first requests of one sort, which fail each time they are made."""
+    """Reply as the model does, except to the first requests of one kind, which fail each time they
+    are made.
+    """
     chosen = []
 
     def compute(request: dict):
@@ -71,7 +73,7 @@ def failing(status: int, which, times: int = 1):
 
 @pytest.fixture(scope="module")
 def whole(reports, tmp_path_factory):
-    """A run with all kinds of questions, and its server."""
+    """Return a run with all kinds of questions, and its server."""
     folder = tmp_path_factory.mktemp("whole")
     with threaded(ChatServer(compute=reply_to)) as server:
         run = generation(reports, server, folder)

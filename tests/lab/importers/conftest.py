@@ -1,4 +1,4 @@
-"""Small downloads, laid out as the official ones."""
+"""Small downloads in the layout of the official ones."""
 
 import io
 import json
@@ -27,13 +27,13 @@ from tests.documents.here import HerePool, ingest_here
 
 
 class Files:
-    """Writes the files of a download."""
+    """A writer of a download's files."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def pdf(self, name: str, pages: int) -> Path:
-        """A PDF with a line of text on each page, of 1000 x 500 pixels at 200 dpi."""
+        """Return a PDF with a line of text on each page, of 1000 x 500 pixels at 200 dpi."""
         path = self._path(name)
         canvas = Canvas(str(path), pagesize=(360, 180), invariant=True)
         for number in range(1, pages + 1):
@@ -66,7 +66,7 @@ class Files:
         return path
 
     def images(self, name: str, numbers: Iterable[int], size: tuple[int, int] = (200, 100)) -> None:
-        """The pages of a document; `name` with a place for their numbers."""
+        """Write the pages of a document; `name` has a place for their numbers."""
         for number in numbers:
             self.image(name.format(number), name.format(number), size)
 
@@ -77,7 +77,7 @@ class Files:
 
 
 def picture(text: str, size: tuple[int, int] = (200, 100), suffix: str = ".jpg") -> bytes:
-    """A page image with its text drawn on it."""
+    """Return a page image with its text drawn on it."""
     image = Image.new("RGB", size, "white")
     ImageDraw.Draw(image).text((10, 10), text, fill="black")
     buffer = io.BytesIO()
@@ -92,7 +92,7 @@ def files(tmp_path: Path) -> Files:
 
 @pytest.fixture(autouse=True)
 def _here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read documents in this process, and no drawn pages: that would take most of the time."""
+    """Read documents in this process and without OCR, which would take most of the time."""
     holdings = "docagent_rl.lab.importers.holdings"
     monkeypatch.setattr(f"{holdings}.ingest", partial(ingest_here, ocr=OcrMode.NEVER))
     monkeypatch.setattr(f"{holdings}.WorkerPool", HerePool)
@@ -103,7 +103,7 @@ Import = Callable[..., tuple[list[Sample], ImportReport]]
 
 @pytest.fixture
 def run(files: Files, tmp_path: Path) -> Import:
-    """Import the download; with `store=True` its documents, too. All samples can be trained on."""
+    """Import the download, with `store=True` also its documents. All samples can be trained on."""
 
     def run(
         benchmark: str, *, store: bool = False, selection: Selection | None = None, **options: Any
@@ -124,7 +124,7 @@ def run(files: Files, tmp_path: Path) -> Import:
 
 
 def rows_of(counted: Places) -> dict[str, list[int]]:
-    """Rows that were counted: by the field that the reason names, else by the reason."""
+    """Return the counted rows by the field that the reason names, or else by the reason."""
     found: dict[str, list[int]] = {}
     for reason, places in counted.items():
         named = re.search(r"field '([^']+)'", reason)
@@ -134,5 +134,5 @@ def rows_of(counted: Places) -> dict[str, list[int]]:
 
 
 def numbers(counted: Places) -> list[list[int]]:
-    """Rows that were counted for one reason after the other, in the order of the first of each."""
+    """Return the counted rows, reason by reason, in the order of the first row of each."""
     return sorted(rows_of(counted).values())

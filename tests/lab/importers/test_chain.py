@@ -1,4 +1,4 @@
-"""All benchmarks: any row gives a sample or a reason."""
+"""For all benchmarks, any row gives a sample or a reason."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,7 +62,7 @@ VALUES = st.recursive(
 
 
 def changed(row: Mapping[str, Any], data: st.DataObject) -> dict[str, Any]:
-    """The row with some of its fields, or of the objects in them, replaced."""
+    """Return the row with some of its fields, or of the objects in them, replaced."""
     found = dict(row)
     for name in data.draw(
         st.lists(st.sampled_from(sorted(row)), min_size=1, max_size=3, unique=True)

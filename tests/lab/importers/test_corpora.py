@@ -1,4 +1,4 @@
-"""ViDoSeek, VRAG-RL and UniDoc-RL: questions over a whole corpus."""
+"""ViDoSeek, VRAG-RL and UniDoc-RL: questions on a whole corpus."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_vidoseek_takes_in_every_document(files, run, tmp_path):
 
 @pytest.mark.parametrize("folder", ["", "data/"])
 def test_vidoseek_is_read_as_its_script_unpacks_it(files, run, folder):
-    """From `data/`, or from the clone around it; SlideVQA lies beside it."""
+    """It is read from `data/`, or from the clone around it; SlideVQA lies beside it."""
     files.pdf(f"{folder}ViDoSeek/vidoseek_pdf_document/a_b_02.pdf", 11)
     files.pdf(f"{folder}SlideVQA/slidevqa_pdf_document/deck.pdf", 2)
     files.images(f"{folder}SlideVQA/img/deck_{{}}.jpg", (1, 2))

@@ -1,4 +1,4 @@
-"""What a download holds besides the files that are read."""
+"""Files of a download besides those that are read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""From a draft to a sample: what is kept, mended and refused."""
+"""From a draft to a sample: what is kept, repaired and refused."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Documents of a download: measured, read into the store, or refused."""
+"""Documents of a download are measured, read into the store, or refused."""
 
 import os
 

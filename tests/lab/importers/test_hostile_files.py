@@ -1,4 +1,4 @@
-"""Downloads that are damaged or malicious: one clear error, or a counted row."""
+"""Damaged or malicious downloads cause one clear error, or a counted row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What importers say of their benchmarks."""
+"""Importers describe their benchmarks as the page does."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "benchmarks.md"
 
 
 def described(benchmark: Benchmark) -> str:
-    """The section about a benchmark."""
+    """Return the section about a benchmark."""
     sections = PAGE.read_text(encoding="utf-8").split("\n### ")
     (found,) = (each for each in sections if f"data import {benchmark} SRC" in each)
     return found
@@ -39,7 +39,7 @@ def test_released_files_have_as_many_rows_as_the_documentation_says(benchmark):
 
 
 def test_every_part_of_uda_is_counted():
-    """Each may be imported alone."""
+    """Each part may be imported alone."""
     released = get_importer(Benchmark.UDA).released
     assert {name for name, _ in released} == {"uda_paper_tab", "uda_paper_text", "uda_feta"}
 

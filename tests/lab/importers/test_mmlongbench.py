@@ -9,7 +9,7 @@ from tests.lab.importers.conftest import rows_of
 
 
 def mm_row(**changes: object) -> dict[str, object]:
-    """All seven fields are text."""
+    """Return a row whose seven fields are all text."""
     return {
         "doc_id": "annual_report.v2.pdf",
         "doc_type": "Financial report",

@@ -1,4 +1,4 @@
-"""Fields of rows at the borders of what is taken."""
+"""Fields of rows at the limits of what is accepted."""
 
 import json
 import math

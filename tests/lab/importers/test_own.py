@@ -1,4 +1,4 @@
-"""Importers of users, by `package.module:CLASS`."""
+"""Importers of users, named by `package.module:CLASS`."""
 
 import pytest
 
@@ -114,7 +114,7 @@ def test_a_fault_of_an_importer_is_named_with_its_line(files, kind, named):
 
 
 def test_faults_of_the_package_keep_their_traceback(files, monkeypatch):
-    """They are no users' errors."""
+    """Such faults are not errors of the user."""
     importer = get_importer(Benchmark.MMLONGBENCH_DOC)
 
     def broken(self, source, drafts):

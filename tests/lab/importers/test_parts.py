@@ -1,4 +1,4 @@
-"""Literals and boxes by themselves."""
+"""Literals and boxes, tested separately."""
 
 import math
 

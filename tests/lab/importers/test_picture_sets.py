@@ -31,7 +31,7 @@ def mp_row(**changes: object) -> dict[str, object]:
 
 
 def mp_hub_row(names: list[str], **changes: object) -> dict[str, object]:
-    """The hub's rows are all text, beside their pages."""
+    """Return a row of the hub: all of its fields are text, except its pages."""
     shown = dict(zip(IMAGES, names, strict=False))
     images = {
         name: {"bytes": picture(shown[name]), "path": None} if name in shown else None
@@ -148,7 +148,7 @@ def slide_row(**changes: object) -> dict[str, object]:
 
 
 def deck_row(slides: int, **changes: object) -> dict[str, object]:
-    """The hub's rows carry the slides; columns beyond the last slide are null."""
+    """Return a row of the hub with its slides; columns after the last slide are null."""
     images = dict.fromkeys(PAGES)
     for number in range(1, slides + 1):
         images[f"page_{number}"] = {
@@ -159,7 +159,7 @@ def deck_row(slides: int, **changes: object) -> dict[str, object]:
 
 
 def annotated(slides: int, **changes: object) -> dict[str, object]:
-    """A row of the repository, with the addresses of its slides."""
+    """Return a row of the repository, with the addresses of its slides."""
     urls = [ADDRESS.format(number) for number in range(1, slides + 1)]
     return slide_row(
         image_urls=urls, reasoning_type="Single-hop", answer_type="Single-Span", **changes
@@ -167,7 +167,7 @@ def annotated(slides: int, **changes: object) -> dict[str, object]:
 
 
 def downloaded(files: Files, deck: str, numbers: list[int], name: str) -> None:
-    """Slides as the repository's script saves them."""
+    """Write slides as the repository's script saves them."""
     for number in numbers:
         path = files.image(f"images/dev/{deck}/{number}.jpg", f"slide {number}", (100 + number, 50))
         path.rename(path.with_name(name.format(number)))
@@ -237,7 +237,7 @@ ORDER = {"deck": ["0", "10", "1", "2"], "scan": ["3", "0", "4", "1", "2"]}
 
 
 def corpus(files: Files, order: dict[str, list[str]]) -> None:
-    """Rows of a document stand in the order of a folder listing."""
+    """Write a corpus whose rows of a document are in the order of a folder listing."""
     rows, ranges = [], {}
     for name, ids in order.items():
         ranges[name] = [len(rows), len(rows) + len(ids)]
@@ -308,7 +308,7 @@ def test_one_odd_page_name_spoils_the_list(files, run):
 
 
 def test_decks_follow_one_another_in_a_file(files, run, tmp_path):
-    """Of a deck that several questions are about, the first row's slides are taken."""
+    """If several questions are about a deck, the slides of the first row are taken."""
     first, second = {"deck_name": "a"}, {"deck_name": "b"}
     rows = [deck_row(2, **first), deck_row(2, qa_id=2, **first), deck_row(1, qa_id=3, **second)]
     files.parquet("data/train-0.parquet", [{**row, "evidence_pages": [1]} for row in rows])

@@ -17,7 +17,7 @@ from tests.lab.importers.test_mmlongbench import mm_row
 
 
 class Two(Importer):
-    """A benchmark of two splits, of which one is known to have two rows and the other five."""
+    """A benchmark of two splits, one of which should have two rows and the other five."""
 
     name = "two"
     dataset = "two"
@@ -126,7 +126,7 @@ def test_excluded_questions_are_counted_by_their_unit(files, run):
 
 
 def reasons_in(error: UserError) -> list[int]:
-    """The rows of each reason that the message gives."""
+    """Return the rows of each reason in the message."""
     reasons = str(error).partition("became a sample (")[2].partition("); change")[0]
     return [int(part.rpartition(": ")[2]) for part in reasons.split("; ")]
 

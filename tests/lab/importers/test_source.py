@@ -86,7 +86,7 @@ def test_lines_end_at_line_feeds_alone(files, source):
     ],
 )
 def test_pictures_are_not_read_with_the_questions(files, benchmark, name, row):
-    """A file of pages has gigabytes of them."""
+    """A file of pages has gigabytes of pictures."""
     importer = get_importer(benchmark)
     path = files.parquet(name, [row, row])
     rows = list(importer.rows(ImportSource(files.root)))
@@ -148,7 +148,7 @@ def test_page_images_are_numbered_without_a_gap(files):
 
 @pytest.fixture
 def table(files):
-    """Rows 0 to 6 in groups of three."""
+    """Return a table of rows 0 to 6 in groups of three."""
     path = files.root / "rows.parquet"
     path.parent.mkdir()
     columns = {

@@ -16,7 +16,7 @@ FILE = "{}/test-00000-of-00001.parquet"
 
 
 def page(number: int, document: str, place: int, **changes: Any) -> dict[str, Any]:
-    """A row of the corpus; its image is 200 x 100 pixels."""
+    """Return a row of the corpus with an image of 200 x 100 pixels."""
     image = {"bytes": picture(f"{document} {place}"), "path": f"{number}.jpg"}
     values = {"corpus_id": number, "image": image, "doc_id": document, "markdown": "# text"}
     return {**values, "page_number_in_doc": place, **changes}
@@ -37,7 +37,7 @@ def query(number: int = 0, **changes: Any) -> dict[str, Any]:
 
 
 def read_query() -> dict[str, Any]:
-    """A query with its pages, as the importer reads it."""
+    """Return a query with its pages, as the importer reads it."""
     return query() | {_PAGES: [_Relevant(5, "eu", 0, 2, ((0.1, 0.2, 0.3, 0.4),))]}
 
 
@@ -60,7 +60,7 @@ QRELS = pa.schema(
 
 
 def write(files: Files, queries: list, qrels: list, corpus: list | None = None) -> None:
-    """A corpus of two documents, in no order; the second has no page 1."""
+    """Write a corpus of two documents, not in order; the second has no page 1."""
     pages = [page(7, "eu", 1), page(3, "wages", 2), page(5, "eu", 0), page(4, "wages", 0)]
     files.parquet(FILE.format("corpus"), pages if corpus is None else corpus)
     files.parquet(FILE.format("queries"), queries)

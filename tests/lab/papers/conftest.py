@@ -17,7 +17,7 @@ END = "\x01"
 
 @pytest.fixture
 def setting(tmp_path, monkeypatch) -> Callable[..., Setting]:
-    """A setting of a system, on eight GPUs where nothing else is said."""
+    """Return a setting of a system, by default on eight GPUs."""
     for name in [each for each in os.environ if each.startswith("DOCAGENT_")]:
         monkeypatch.delenv(name)
 
@@ -31,7 +31,7 @@ def setting(tmp_path, monkeypatch) -> Callable[..., Setting]:
 
 
 def words_of(command: str, folder: Path) -> list[list[str]]:
-    """The programs that a command would run, with their arguments, in order.
+    """Return the programs that a command would run, with their arguments, in order.
 
     `cat` in a substitution prints a number: that of a checkpoint.
     """

@@ -1,4 +1,4 @@
-"""Manifests say what is there: recipes, commands, options, presets, printed numbers."""
+"""Manifests name existing recipes, commands, options, presets and printed numbers."""
 
 import itertools
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_counts_are_those_that_the_importers_know(system):
 
 
 def parse(command: object, words: list[str]) -> None:
-    """Parse the arguments of a command line by its own parser, down to the last command."""
+    """Parse the arguments of a command line with its own parser, down to the last command."""
     context = command.make_context(words[0], list(words[1:]), resilient_parsing=False)
     while hasattr(command, "resolve_command"):
         rest = [*context._protected_args, *context.args]
@@ -160,7 +160,7 @@ def test_an_option_that_is_not_there_would_be_noticed():
 
 
 def overrides_of(words: list[str]) -> tuple[str, list[str]] | None:
-    """The recipe and the overrides of a command that composes one."""
+    """Return the recipe and the overrides of a command that composes one."""
     if words[:3] == ["python", "-m", "verl.trainer.main_ppo"]:
         return words[4], words[5:]
     if words[0] == "torchrun" or "verl.trainer.sft_trainer" in words:

@@ -1,4 +1,4 @@
-"""Miniatures are read by the importers as the official files are."""
+"""Importers read miniatures as they read the official files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The chains of papers: where they begin, who gets which GPU, what a plan says."""
+"""The chains of papers: where they begin, which stage gets which GPU, and the text of a plan."""
 
 import sys
 

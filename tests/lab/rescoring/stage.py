@@ -1,5 +1,5 @@
-"""A run's folder with real trajectories: the system's script and chance, recorded with made-up
-ids.
+"""A run's folder with real trajectories of a system's script and of random agents, recorded with
+invented ids.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ def stored_run(
     model: Path | None = None,
     **more,
 ) -> Path:
-    """Two steps of so many questions, each played by the script once and by chance three times.
+    """Write two steps of a number of questions, each played by the script once and at random three
+    times.
 
     Texts are counted by the tokenizer in the folder `model`, else estimated. `more` is of the
     section `docagent`.

@@ -1,6 +1,4 @@
-"""Stored runs that are rewarded anew: their steps, their advantages, and what other rewards
-change.
-"""
+"""Stored runs are rewarded again: their steps, their advantages, and what other rewards change."""
 
 from itertools import product
 
@@ -20,7 +18,7 @@ from docagent_rl.training.trainer.stored_credit import Crediting, SampledRows
 
 
 def trajectory(uid, number, *turns):
-    """Turns as (row, tokens, reward)."""
+    """Return a trajectory with turns given as (row, tokens, reward)."""
     made = [
         TrajectoryTurn(
             f"turn {n}", "end_of_turn", [1] * tokens, [0.0] * tokens, reward=reward, row=row

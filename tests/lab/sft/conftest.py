@@ -13,5 +13,5 @@ def task(tmp_path_factory, processor):
 
 @pytest.fixture(scope="package")
 def played(task):
-    """Nobody may change it; `recorded.copied` gives a record of one's own."""
+    """Return a trajectory that no test may change; `recorded.copied` gives a copy of its record."""
     return task.play()

@@ -1,4 +1,4 @@
-"""Recorded trajectories of the small task, in the forms in which they come."""
+"""Recorded trajectories of the small task, in the forms in which they are stored."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +9,16 @@ from trial import ScriptedTrajectory
 
 
 def copied(trajectory: ScriptedTrajectory) -> Trajectory:
-    """The record of a trajectory as it is read from a file; one's own to change."""
+    """Return a copy of the record of a trajectory, as it is read from a file; the caller may change
+    it.
+    """
     return Trajectory.from_json(trajectory.trajectory.to_json())
 
 
 def in_texts(trajectory: Trajectory) -> Trajectory:
-    """As the player of a chat endpoint leaves it: no ids, and counts that are not ours."""
+    """Return the record as the player of a chat endpoint writes it: without ids, and without this
+    package's counts.
+    """
     turns = [
         replace(turn, token_ids=[], log_probs=[], observation_tokens=0) for turn in trajectory.turns
     ]
@@ -22,7 +26,7 @@ def in_texts(trajectory: Trajectory) -> Trajectory:
 
 
 def about(trajectory: Trajectory, document: str, number: int) -> Trajectory:
-    """A trajectory about another document, as far as its record tells."""
+    """Return a trajectory whose record names another document."""
     sample = {**trajectory.sample, "doc_id": document}
     return replace(trajectory, sample=sample, number=number)
 
@@ -32,7 +36,7 @@ def masked(trajectory: Trajectory) -> Trajectory:
 
 
 def with_turn(trajectory: Trajectory, **changes) -> Trajectory:
-    """With its last turn changed."""
+    """Return a trajectory with its last turn changed."""
     *before, last = trajectory.turns
     changed: TrajectoryTurn = replace(last, **changes)
     return replace(trajectory, turns=[*before, changed])
@@ -44,6 +48,6 @@ def write(trajectories: list[Trajectory], path: Path) -> Path:
 
 
 def model_of(task: SmallTask, folder: Path) -> Path:
-    """A folder with the task's tokenizer and processor, and no weights."""
+    """Write a folder with the task's tokenizer and processor, without weights."""
     task.processor.save_pretrained(folder)
     return folder

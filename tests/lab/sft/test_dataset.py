@@ -22,7 +22,7 @@ from docagent_rl.rollout.patches import PatchFormat
 
 @pytest.fixture(scope="module")
 def bound(processor):
-    """The processor as verl loads it: with the model's rule for positions."""
+    """Return the processor as verl loads it, with the model's rule for positions."""
     processor.config = tiny_config(processor.tokenizer)
     processor.get_rope_index = types.MethodType(Qwen2_5_VLModel.get_rope_index, processor)
     processor.get_vision_position_ids = types.MethodType(
@@ -33,7 +33,9 @@ def bound(processor):
 
 @pytest.fixture(scope="module")
 def make(task, played, bound, tmp_path_factory):
-    """A data set of so many times the same file: a row with an image, and one without."""
+    """Return a data set of a file repeated a number of times: one row with an image, and one
+    without.
+    """
     trajectories = [played, task.play(lambda _: "<answer>5</answer>", number=1)]
     rows = [row for s in trajectories for row in sft_rows(s.trajectory, s.ledgers)]
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"

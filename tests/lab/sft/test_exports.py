@@ -103,7 +103,7 @@ environment.
 
 
 def read(task, exported, run):
-    """The examples as LLaMA-Factory's trainer gets them."""
+    """Return the examples as LLaMA-Factory's trainer gets them."""
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.hparams import DataArguments, ModelArguments
     from transformers import Seq2SeqTrainingArguments

@@ -1,4 +1,4 @@
-"""Turns of a script; trajectories built again from their record, in ids and in texts."""
+"""Turns of a script; trajectories rebuilt from their record, in ids and in texts."""
 
 import re
 
@@ -23,7 +23,7 @@ from trial import Setting
 
 
 def stumble(trajectory):
-    """Two turns that fail, so that the trajectory ends at its limit."""
+    """Write a turn that fails, in one of two ways; a trajectory of such turns ends at its limit."""
     return "nothing" if len(trajectory.turns) != 1 else "<search>no such word"
 
 

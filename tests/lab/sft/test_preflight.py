@@ -126,8 +126,8 @@ def row(workspace):
 
 @pytest.fixture
 def sft(workspace, tokenizer, row):
-    """The configuration of a run over these rows; `files` has some of them, and another tokenizer
-    perhaps.
+    """Return a function that composes a run on these rows; `files` gives a file other rows, and
+    `by` another tokenizer.
     """
 
     def make(*overrides, by=tokenizer, **files):

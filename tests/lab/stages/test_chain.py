@@ -1,4 +1,4 @@
-"""Chains of real processes: what is done is skipped, what was cut off goes on."""
+"""Chains of real processes: completed stages are skipped, and interrupted stages resume."""
 
 import json
 import os
@@ -22,7 +22,7 @@ GO_ON = "docagent-rl reproduce paper --workspace W"
 
 @pytest.fixture
 def chain(tmp_path):
-    """Two stages: one writes a file, the other counts its starts and copies it."""
+    """Return two stages: one writes a file, the other counts its starts and copies it."""
 
     def make(text: str = "one", second: str = "cp {w}/a {w}/b", **more: object) -> Chain:
         a, b, runs = tmp_path / "a", tmp_path / "b", tmp_path / "runs"

@@ -18,7 +18,7 @@ def documents() -> list[Rendered]:
 
 @pytest.fixture(scope="session")
 def questions(documents: list[Rendered]) -> dict[str, list[Sample]]:
-    """All possible samples by document id."""
+    """Return all possible samples by document id."""
     return {
         rendered.plan.doc_id: make_questions(rendered, SETTINGS, Split.TRAIN)
         for rendered in documents

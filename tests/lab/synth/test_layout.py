@@ -45,7 +45,7 @@ def drawn(*values: str) -> np.ndarray:
 
 
 def accent(image: np.ndarray) -> np.ndarray:
-    """Pixels in the accent colour in each column of the picture."""
+    """Return the number of pixels in the accent colour in each column of the picture."""
     return (np.abs(image.astype(int) - (0x1F, 0x4E, 0x79)).sum(axis=2) < 12).sum(axis=0)
 
 

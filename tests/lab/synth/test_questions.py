@@ -1,4 +1,4 @@
-"""Every answer is derived again from the finished PDF, with no help from the code that made it."""
+"""Every answer is derived again from the finished PDF, without the code that made it."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from docagent_rl.samples.validation import validate_sample
 
 
 class Reader:
-    """Reads a PDF as a third party would."""
+    """A reader of a PDF that uses none of our code."""
 
     def __init__(self, pdf: bytes) -> None:
         self._pdf = pypdfium2.PdfDocument(pdf)
@@ -41,7 +41,7 @@ class Reader:
 
 @dataclass
 class Asked:
-    """A question, and what its document shows."""
+    """A question, and the contents of its document."""
 
     sample: Sample
     plan: DocumentPlan
@@ -49,7 +49,7 @@ class Asked:
 
     @property
     def boxes(self) -> list[str]:
-        """Texts of the evidence."""
+        """Return the texts of the evidence."""
         found = [(page, box) for page, boxes in self.sample.evidence_boxes.items() for box in boxes]
         return [self.reader.inside(page, box) for page, box in found]
 
@@ -77,7 +77,7 @@ def squeeze(text: str) -> str:
 
 
 def stands_in(answer: str, text: str) -> bool:
-    """As a whole: 12 does not stand in 1,120."""
+    """Return whether a text contains a value as a whole: 1,120 does not contain 12."""
     return re.search(rf"(?<![\w.,]){re.escape(answer)}(?![\w]|[.,]\d)", text) is not None
 
 

@@ -17,7 +17,7 @@ QUESTIONS = (
 
 
 def conversations(seed: int, opening: str = OPENING, questions=QUESTIONS) -> Iterator[list[dict]]:
-    """Endless conversations: a search, a page, perhaps another, an answer."""
+    """Yield endless conversations: a search, a page, perhaps another, an answer."""
     rng = random.Random(seed)
     while True:
         question, answer = rng.choice(questions)

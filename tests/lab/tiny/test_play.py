@@ -47,7 +47,7 @@ def stage_of(world):
 
 
 def played(stage, trajectories):
-    """Trajectories, and the moves that the script meant."""
+    """Return trajectories, and the moves that the script meant."""
     script, rng = stage.system.script(stage.config), random.Random(0)
     written = []
 

@@ -17,7 +17,7 @@ MODEL = "models/tiny_vrag_rl_qwen2_5_vl"
 
 @pytest.fixture
 def paths(world, tmp_path, monkeypatch):
-    """A workspace as a user makes it, and a warm-up of one step."""
+    """Return a workspace as a user makes it, with a warm-up of one step."""
     brief = {"short_steps": 1, "full_steps": 1, "pool": 2, "batch_size": 1}
     monkeypatch.setattr(VragScript, "warm_up", brief)
     made = DemoPaths(tmp_path / "workspace")
@@ -51,7 +51,7 @@ def snapshot(folder):
 
 @pytest.mark.slow
 def test_a_users_workspace_gets_the_tiny_model_and_nothing_else(paths, checked, capsys, tmp_path):
-    """No model is made beside one of the user's."""
+    """No model is made if the user has one."""
     before = snapshot(paths.workspace)
     checked(paths)
     after = snapshot(paths.workspace)

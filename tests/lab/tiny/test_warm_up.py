@@ -20,7 +20,9 @@ def batch(processor):
 
 
 def slow_loss(model, batch):
-    """One example at a time, through the public forward pass, without any sharing."""
+    """Compute the loss one example at a time, with the public forward pass and without any
+    sharing.
+    """
     terms = []
     for example in batch:
         ids = example.input_ids[None]

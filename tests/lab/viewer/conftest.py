@@ -13,7 +13,7 @@ from tests.viewer_runs import run_folder, trajectory
 
 @pytest.fixture(scope="session")
 def opened(store):  # noqa: F811
-    """Open folders as runs, indexed."""
+    """Open folders as runs, and index them."""
 
     def run(*paths):
         runs = [OpenRun(n, path.name, ViewedRun(path), store.path) for n, path in enumerate(paths)]
@@ -26,7 +26,7 @@ def opened(store):  # noqa: F811
 
 @pytest.fixture(scope="session")
 def asked(opened):
-    """Ask the API over folders."""
+    """Ask the API about folders."""
 
     def ask(*paths):
         api = Api(opened(*paths))
@@ -77,11 +77,11 @@ def made(store, tmp_path_factory):  # noqa: F811
 
 @pytest.fixture
 def run(made):
-    """A run that a test may change."""
+    """Return a run that a test may change."""
     return made()
 
 
 @pytest.fixture(scope="session")
 def ask(made, asked):
-    """Ask the API over a run that stays as it is."""
+    """Ask the API about a run that stays as it is."""
     return asked(made())

@@ -14,7 +14,7 @@ from tests.viewer_runs import run_folder, trajectory
 
 
 async def call(app, path, method, headers):
-    """What a server would hand the application, and what it answers: status, headers, body."""
+    """Call the application as a server does; return status, headers and body."""
     target, _, query = path.partition("?")
     scope = {
         "type": "http",

@@ -9,7 +9,7 @@ from tests.viewer_runs import run_folder, trajectory
 
 @pytest.fixture
 def write(tmp_path, store):
-    """A run of trajectories with these rewards, by (question, step)."""
+    """Write a run of trajectories with these rewards, by (question, step)."""
 
     def make(name, rewards, split="val"):
         given = [
@@ -26,7 +26,9 @@ def write(tmp_path, store):
 
 @pytest.fixture
 def two(write, asked):
-    """The second run answers the second question, and has one that the first lacks."""
+    """Return two runs: the second answers the second question, and has a question that the first
+    lacks.
+    """
     first = write("first", {(1, 3): [1.0, 0.0], (2, 3): [0.0], (3, 3): [1.0]})
     return asked(first, write("second", {(1, 3): [1.0], (2, 3): [1.0], (4, 3): [1.0]}))
 
@@ -116,7 +118,7 @@ def test_whether_two_runs_are_rewarded_alike_is_said(write, asked, other, measur
 
 
 def unjudged(run, *, questions):
-    """Let nobody have judged the answers to these questions."""
+    """Make the answers to these questions unjudged."""
     for file in (run / "trajectories").glob("*.jsonl"):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         for line in lines:

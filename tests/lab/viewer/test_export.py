@@ -16,7 +16,7 @@ HOSTILE = "</script><script>alert(1)</script><!-- ]]> \u2028"
 
 
 class Parts(HTMLParser):
-    """What a browser makes of a file: its elements, each with the text right after its tag."""
+    """The elements that a browser finds in a file, each with the text right after its tag."""
 
     def __init__(self, text):
         super().__init__()

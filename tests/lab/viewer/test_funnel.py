@@ -12,8 +12,8 @@ WRONG = OutcomeState.WRONG
 
 @pytest.fixture
 def lossy(tmp_path, store, asked):
-    """One is right, one wrong; one guesses and one gives up unseen; one never answers; one is
-    masked.
+    """Return trajectories of which one is right, one wrong, one guesses, one gives up unseen, one
+    never answers and one is masked.
     """
     guess, mute = trajectory(store, 2, question=3), trajectory(store, 3, step=2, reward=0.0)
     blind = trajectory(store, 6, step=2, reward=0.0)
@@ -67,7 +67,9 @@ def test_reach_counts_where_it_is_known_of_all():
 
 
 def test_answers_that_nobody_judged_are_lost_nowhere(tmp_path, store, asked):
-    """One kept its evidence, one looked for nothing; a wrong one of each kind is lost as ever."""
+    """Of the unjudged answers, one kept its evidence and one looked for nothing; a wrong one of
+    each kind is lost where it was before.
+    """
     given = [trajectory(store, number, reward=0.0) for number in range(4)]
     for each in given[:2]:
         each.outcome = UNJUDGED

@@ -24,7 +24,7 @@ def told(run, query):
 
 @pytest.fixture
 def viewed(run):
-    """A run that was read."""
+    """Return a run that was read."""
     found = ViewedRun(run)
     assert update_viewer_index(found)
     return found
@@ -32,7 +32,7 @@ def viewed(run):
 
 @pytest.fixture
 def evaluation(tmp_path, store):
-    """The one file of an evaluation that goes on, and three lines for it."""
+    """Return the one file of an evaluation in progress, and three lines for it."""
     (tmp_path / "run.json").write_text("{}")
     return tmp_path / "trajectories.jsonl", [
         trajectory(store, n).to_json().encode() + b"\n" for n in range(3)
@@ -64,7 +64,7 @@ def test_a_trajectory_keeps_its_number_when_its_file_is_written_again_or_set_asi
 
 
 def test_a_run_that_goes_on_is_followed(evaluation):
-    """An evaluation adds lines to its one file; the last may be half written."""
+    """An evaluation adds lines to its one file; the last line may be half written."""
     file, lines = evaluation
     file.write_bytes(lines[0] + lines[1][:500])
     viewed = ViewedRun(file.parent)

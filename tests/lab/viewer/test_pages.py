@@ -1,4 +1,6 @@
-"""The viewer in a real browser: every view of every system; runs that are hostile, long, gone."""
+"""The viewer in a real browser: every view of every system; runs that are hostile, long or
+deleted.
+"""
 
 # ruff: noqa: F811  fixtures are imported by their names
 
@@ -151,7 +153,7 @@ def test_a_view_fits_its_window_and_nothing_serious_keeps_anyone_out(
 
 
 def where(view, site, longest):
-    """Its address, and what is there when all is drawn."""
+    """Return the address of each view, and the element that is present when all is drawn."""
     run, row = site.number["vrag_rl"], longest("vrag_rl")
     trajectory = f"#/trajectory/{run}/{row['id']}?at=0&colour=advantage&turn=2"
     return {
@@ -166,7 +168,7 @@ def where(view, site, longest):
 
 @pytest.fixture
 def watching(opened, world, tmp_path, warm_python):
-    """Serve a run of these trajectories, and look at a page of it."""
+    """Serve a run of these trajectories, and open a page of it."""
 
     @contextmanager
     def watch(trajectories, address=TRAJECTORIES):
@@ -207,7 +209,7 @@ def test_texts_of_others_stay_text(watching, site):
 
 @pytest.fixture
 def exported(opened, site, world, tmp_path):
-    """A page that the command wrote, opened from disk."""
+    """Open a page that the command wrote, from disk."""
 
     def open_file(name, *options):
         address = export(site, name, world, tmp_path / "some.html", *options)

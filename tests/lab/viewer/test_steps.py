@@ -37,7 +37,7 @@ PLAYED = {"split": "train", "mask": "", "stage": "", "turns": 1, "invalid": 0}
 
 @pytest.fixture
 def found(tmp_path):
-    """The warnings over rows of an index."""
+    """Return the warnings about rows of an index."""
 
     def warn(rows, split="train"):
         index = Index(tmp_path / "view.sqlite")
@@ -57,8 +57,8 @@ def found(tmp_path):
 
 
 def steps(number=12, *, split="train", **columns):
-    """Eight trajectories a step; a column is a value, or a function of step and trajectory,
-    from 0.
+    """Return rows of eight trajectories per step; a column is a value, or a function of step and
+    trajectory, counted from 0.
     """
     for n in range(number):
         for k in range(8):

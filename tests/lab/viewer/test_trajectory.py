@@ -110,7 +110,7 @@ def test_tokens_have_what_they_were_credited_with(line, tmp_path):
 
 
 def test_credit_of_another_trajectory_is_not_shown(line, tmp_path):
-    """A row with fewer tokens than the trajectory has is none of its own."""
+    """A row with fewer tokens than the trajectory belongs to another trajectory."""
     write_credit(tmp_path, 1, "grpo", [credit(advantages=np.zeros(3))])
     view = trajectory_view(line, credit=trajectory_credit(tmp_path, 1, "group1", 0))
     assert [turn["tokens"]["advantages"] for turn in view["turns"]] == [None] * 4

@@ -1,4 +1,4 @@
-"""What an answer rests on."""
+"""The pages that an answer rests on."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Documents of one's own made ready once, by content, and the questions about them."""
+"""A user's documents are prepared once, by content, together with the questions about them."""
 
 import shutil
 
@@ -68,7 +68,7 @@ def test_documents_of_one_name_stay_apart(world, pdf, tmp_path):
 
 
 def reads(monkeypatch):
-    """Collect the names of documents that are read: all others are found."""
+    """Collect the names of documents that are read; all others were prepared before."""
     names, whole = [], workspace.ingest
 
     def noted(*given, **options):

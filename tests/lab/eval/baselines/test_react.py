@@ -1,4 +1,4 @@
-"""ReAct over a real document."""
+"""ReAct on a real document."""
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from docagent_rl.lab.eval.baselines.systems import REACT
 
 @pytest.fixture
 def played(report_services, report_question, play):
-    """Plays these actions; what stands alone is no action."""
+    """Play these actions; a text alone is no action."""
 
     async def run(*turns, drop_last=False, **config):
         turns = [f"Thought: go on\nAction: {turn}" if "[" in turn else turn for turn in turns]

@@ -1,4 +1,6 @@
-"""Answers with nothing, a document or a search's pages beside the question."""
+"""Baselines answer with nothing but the question, with a document, or with the pages of a
+search.
+"""
 
 import dataclasses
 
@@ -25,8 +27,8 @@ def text_of(observation):
 
 @pytest.fixture
 def played(report_services, report_question, play):
-    """A trajectory of a baseline that replies so to a question, in so much room, and the text of
-    its prompt.
+    """Play a baseline that replies so to a question within a number of tokens; return the
+    trajectory and the text of its prompt.
     """
 
     async def run(name, reply, question=None, *, room=None, **config):
@@ -117,7 +119,7 @@ async def test_one_search_finds_the_pages(played):
 
 @pytest.fixture(scope="module")
 def spelling_store(tmp_path_factory):
-    """A document whose pages spell special tokens."""
+    """Return a store with a document whose pages spell special tokens."""
     folder = tmp_path_factory.mktemp("spelling")
     canvas = Canvas(str(folder / "R.pdf"), pagesize=(420, 297), invariant=True)
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Parts of the official definitions, read slowly: no shortcuts, and nothing of the package."""
+"""Parts of the official definitions, computed slowly: no shortcuts, and nothing of the package."""
 
 import itertools
 import math
@@ -7,7 +7,7 @@ import string
 
 
 def distance(a: str, b: str) -> int:
-    """Edit distance by the table of all prefixes."""
+    """Return the edit distance from the table of all prefixes."""
     table = [[i + j if not i * j else 0 for j in range(len(b) + 1)] for i in range(len(a) + 1)]
     for i in range(1, len(a) + 1):
         for j in range(1, len(b) + 1):
@@ -20,14 +20,16 @@ def distance(a: str, b: str) -> int:
 
 
 def upper_anls(gold: str, pred: str) -> float:
-    """MMLongBench-Doc and LongDocURL: kept above one half, lengths of upper-cased texts."""
+    """Score as MMLongBench-Doc and LongDocURL do: ANLS above one half, with lengths of upper-cased
+    texts.
+    """
     length = max(len(gold.upper()), len(pred.upper()))
     similarity = 1 - (distance(gold, pred) / length if length else 0)
     return similarity if similarity > 0.5 else 0.0
 
 
 def tail(text: str, pound: bool) -> str:
-    """Parentheses, quotes, currency, percent."""
+    """Remove parentheses, quotes, currency and percent."""
     text = re.sub(r"\s*\([^)]*\)", "", text).strip()
     text = re.sub(r"^['\"]|['\"]$", "", text).strip()
     text = text.lstrip("$").strip()
@@ -36,7 +38,7 @@ def tail(text: str, pound: bool) -> str:
 
 
 def exact(text: str) -> bool:
-    """The exact-match class."""
+    """Return whether a gold belongs to the exact-match class."""
     patterns = [
         r"\d+", r"\d+-\d+", r"\d+\s\d+", r"\d{4}[-\s]\d{2}[-\s]\d{2}", r"\d{4}[-\s]\d{2}",
         r"[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+\.[a-zA-Z]{2,}",
@@ -56,8 +58,8 @@ def number(text: str) -> float | None:
 
 
 def same_number(gold: float, pred: float) -> bool:
-    """Within one percent of the larger one, or equal after rounding; gold / 100, gold, gold *
-    100.
+    """Return whether numbers are within one percent of the larger one, or equal after rounding,
+    with gold / 100, gold and gold * 100.
     """
 
     def decimals(value: float) -> int:
@@ -76,18 +78,20 @@ def same_number(gold: float, pred: float) -> bool:
 
 
 def numbers(gold: str, pred: str) -> float:
-    """The score of two cleaned texts that are to be numbers."""
+    """Score two cleaned texts that should be numbers."""
     wanted, given = number(gold), number(pred)
     return float(wanted is not None and given is not None and same_number(wanted, given))
 
 
 def texts(gold: str, pred: str) -> float:
-    """The score of two cleaned texts."""
+    """Score two cleaned texts."""
     return float(gold == pred) if exact(gold) else upper_anls(gold, pred)
 
 
 def accuracy_f1(rows) -> tuple[float, float]:
-    """Generalised accuracy and F1 of MMLongBench-Doc over gold answers, predictions and scores."""
+    """Return the generalised accuracy and F1 of MMLongBench-Doc over gold answers, predictions and
+    scores.
+    """
     rows, sums, golds, said = list(rows), 0.0, 0, 0
     for answer, pred, score in rows:
         if answer != "Not answerable":
@@ -100,8 +104,8 @@ def accuracy_f1(rows) -> tuple[float, float]:
 
 
 def page_lists(pairs) -> dict[str, list[float]]:
-    """Recall, precision and F1 of questions with evidence, each by its gold and its collected
-    pages.
+    """Return recall, precision and F1 of questions with evidence, each from its gold pages and its
+    collected pages.
     """
     known = [
         (sum(page in gold for page in found), len(gold), len(found))
@@ -116,13 +120,13 @@ def page_lists(pairs) -> dict[str, list[float]]:
 
 
 def squad(text: str) -> list[str]:
-    """Words after SQuAD's normalisation."""
+    """Return the words after SQuAD's normalisation."""
     text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
     return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
 def overlap(gold: list, pred: list) -> dict[str, float]:
-    """Exact match, precision, recall and F1 of the multiset overlap, by crossing out."""
+    """Return exact match, precision, recall and F1 of the multiset overlap, by crossing out."""
     left = list(gold)
     for item in pred:
         if item in left:
@@ -136,7 +140,9 @@ def overlap(gold: list, pred: list) -> dict[str, float]:
 
 
 def anls_star(variants: list[list[str]], pred: list[str]) -> float:
-    """MADQA: all ways to pair items, one after the other; lengths of normalised texts."""
+    """Score as MADQA does: try all ways to pair items, one after the other, with lengths of
+    normalised texts.
+    """
 
     def similar(a: str, b: str) -> float:
         a, b = " ".join(a.lower().split()), " ".join(b.lower().split())
@@ -155,7 +161,7 @@ def anls_star(variants: list[list[str]], pred: list[str]) -> float:
 
 
 def graded_ndcg(grades: dict[str, float], ranked: list[str], cutoff: int) -> float | None:
-    """Over the best of all orders of the relevant items."""
+    """Return nDCG relative to the best of all orders of the relevant items."""
 
     def gain(order) -> float:
         return sum(
@@ -174,7 +180,7 @@ def graded_ndcg(grades: dict[str, float], ranked: list[str], cutoff: int) -> flo
 
 
 def kuiper(played: list[tuple[int, bool]]) -> float | None:
-    """Every cumulative sum by itself."""
+    """Compute every cumulative sum separately."""
     rights = [right for steps in range(1, 99) for s, right in played if s == steps]
     if not rights or all(rights) or not any(rights):
         return None

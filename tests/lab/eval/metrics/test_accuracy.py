@@ -1,4 +1,4 @@
-"""Generalised accuracy of MMLongBench-Doc and LongDocURL, each against a slow reading."""
+"""The generalised accuracy of MMLongBench-Doc and LongDocURL, compared with a slow version."""
 
 import ast
 import contextlib
@@ -134,7 +134,7 @@ def slow_items(value: object) -> list[object]:
 
 
 def slow_score(gold: object, pred: object, kind: str) -> float:
-    """Section 3 of the specification, rule by rule."""
+    """Apply section 3 of the specification, rule by rule."""
     if kind == "Integer":
         wanted: object = slow_clean(gold)
         given: object = slow_clean(pred)

@@ -1,4 +1,4 @@
-"""Scores of answers and rankings of pages, each against a slow reading."""
+"""Scores of answers and rankings of pages, each compared with a slow version."""
 
 import itertools
 import math
@@ -40,7 +40,7 @@ def test_worked_examples_of_mp_docvqa(golds, pred, similarity, accuracy):
 
 
 def slow_numbers(golds: list[str], pred: str) -> tuple[float, int]:
-    """Similarity and accuracy."""
+    """Return similarity and accuracy."""
     pred, golds = pred.lower().strip(), [gold.lower().strip() for gold in golds]
     if pred in ("", "none"):
         return 0, int(pred == "" in golds)
@@ -197,7 +197,7 @@ NUMBERS = [
 
 
 def slow_normal(answer: str, question: str) -> list[str]:
-    """Section 6 of the specification, step by step."""
+    """Apply section 6 of the specification, step by step."""
     text = answer.lower()
     for old, new in (
         ("this is ", ""), ("it is ", ""), ("&", ","), ("and", ","), ("percent", ""),
@@ -296,7 +296,7 @@ def test_without_gold_there_is_no_number():
 
 
 def slow_ranking(gold: list[int], ranked: list[int], k: int | None) -> dict[str, float]:
-    """Section 8 of the specification: recall, hit, MRR, nDCG."""
+    """Apply section 8 of the specification: recall, hit, MRR, nDCG."""
     cut = ranked if k is None else ranked[:k]
     limit = len(ranked) if k is None else k
     places = [index for index, item in enumerate(cut) if item in gold]

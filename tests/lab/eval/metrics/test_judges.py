@@ -1,5 +1,5 @@
-"""Replies of judges and what is counted of them: VRAG-RL and UniDoc-RL, ViDoSeek, ALDEN, their
-prompts.
+"""Replies of judges and the numbers counted from them: VRAG-RL and UniDoc-RL, ViDoSeek, ALDEN, and
+their prompts.
 """
 
 import re

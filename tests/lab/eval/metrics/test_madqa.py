@@ -1,4 +1,4 @@
-"""MADQA's numbers, by hand and slowly."""
+"""MADQA's numbers, by hand and by slow versions."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""nDCG of graded relevance, by hand and slowly."""
+"""nDCG of graded relevance, by hand and by a slow version."""
 
 import math
 

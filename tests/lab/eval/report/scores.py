@@ -1,4 +1,4 @@
-"""Scored trajectories with values of one's choice, and slow versions of the statistics."""
+"""Scored trajectories with chosen values, and slow versions of the statistics."""
 
 import itertools
 from collections import defaultdict
@@ -55,12 +55,14 @@ def scored(
 
 
 def told(value, by, failed=False):
-    """An expert's opinion."""
+    """Return an expert's opinion."""
     return {"value": value, "by": by, "failed": failed}
 
 
 def over_three(by="judge-1", system="vrag_rl"):
-    """A quarter of the questions of each benchmark of VRAG-RL's table is judged right."""
+    """Yield trajectories in which a quarter of the questions of each benchmark of VRAG-RL's table
+    is judged right.
+    """
     for dataset in ("slidevqa", "vidoseek", "mmlongbench"):
         for n in range(4):
             values = {"judged": float(n == 0), "score": 0.0, "qa_f1": 0.0, "passing": 0.0}
@@ -70,8 +72,8 @@ def over_three(by="judge-1", system="vrag_rl"):
 
 
 def slow_number(trajectories, measure) -> float | None:
-    """The number by the official function over whole lists, trajectories of a question one after
-    the other.
+    """Compute the number with the official function over whole lists, with the trajectories of a
+    question one after the other.
     """
     rounds = defaultdict(list)
     for each in trajectories:
@@ -93,7 +95,7 @@ def slow_number(trajectories, measure) -> float | None:
 
 
 def slow_bootstrap(trajectories, measure, draws, seed, level=0.95):
-    """Resamples of documents, written out."""
+    """Resample documents, written out."""
     homes = defaultdict(list)
     for each in trajectories:
         homes[each.document].append(each)
@@ -112,7 +114,7 @@ def slow_bootstrap(trajectories, measure, draws, seed, level=0.95):
 
 
 def slow_permutation(first, second, measure):
-    """All ways in which documents change sides, written out."""
+    """Try all ways in which documents change sides, written out."""
     names = sorted({each.document for each in first})
     observed = abs(slow_number(second, measure) - slow_number(first, measure))
     reached = total = 0

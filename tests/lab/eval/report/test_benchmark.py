@@ -1,4 +1,4 @@
-"""Numbers of reports over random runs, against slow readings of the recordings."""
+"""Numbers of reports on random runs, compared with slow versions computed from the recordings."""
 
 import math
 import random
@@ -18,7 +18,9 @@ LAKE, DECLINED = "Lake Ontario", "This is not answerable."
 
 
 def random_trajectory(rng: random.Random, number: int, dataset: str):
-    """A recording, and what was shown by which tool and answered, told apart from it."""
+    """Return a recording, the pages that each tool showed, and the answer; the latter two do not
+    come from the recording.
+    """
     none = rng.random() < 0.2
     sample = question(
         number,
@@ -47,7 +49,7 @@ def random_trajectory(rng: random.Random, number: int, dataset: str):
 
 
 async def reported(path, dataset, seed):
-    """The rows of a random run, its numbers by name, and the report."""
+    """Return the rows of a random run, its numbers by name, and the report."""
     rng = random.Random(seed)
     rows = [random_trajectory(rng, n, dataset) for n in range(80)]
     scored = await score_run(run_of(path, [row[0] for row in rows]), ScoringSettings())
@@ -64,7 +66,7 @@ def gold(row):
 
 
 def right(row):
-    """Who declines an unanswerable question, or names the lake."""
+    """Return whether a row declines an unanswerable question, or names the lake."""
     return row[2] == (LAKE if row[0].sample["answerable"] else DECLINED)
 
 

@@ -1,5 +1,5 @@
-"""Numbers that papers print, against the recipes that quote them, and what they and runs rest
-on.
+"""Numbers that papers print, compared with the recipes that quote them, and the facts on which they
+and runs rest.
 """
 
 import re

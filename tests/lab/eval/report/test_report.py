@@ -170,7 +170,7 @@ def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
 
 
 def rows_of(runs, title, **settings):
-    """The rows of a table by the texts that they begin with, and its notes."""
+    """Return the rows of a table by the texts with which they begin, and its notes."""
     grid = next(each for each in make_report(runs, FEW, **settings).grids if title in each.title)
     return {row[0] if grid.head[0] != "by" else row[:2]: row for row in grid.rows}, " ".join(
         grid.notes

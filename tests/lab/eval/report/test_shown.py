@@ -1,4 +1,4 @@
-"""Texts of others in pages and tables."""
+"""Texts of documents and models in pages and tables."""
 
 import io
 

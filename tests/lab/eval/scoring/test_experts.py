@@ -1,4 +1,6 @@
-"""Who played and who gave an opinion; what experts are asked, and how they are read."""
+"""The record of who played and who gave an opinion; what experts are asked, and how their replies
+are read.
+"""
 
 import asyncio
 

@@ -92,7 +92,7 @@ def test_the_second_mmlongbench_counts_what_its_judge_says(gold, reply, counted)
 
 @pytest.mark.parametrize("seed", range(3))
 def test_numbers_of_the_second_mmlongbench_by_its_definition(seed):
-    """Accuracy and F1 of `eval/metrics.py`, read slowly."""
+    """The expected numbers are accuracy and F1 of `eval/metrics.py`, computed slowly."""
     draw = np.random.default_rng(seed)
     rows = [
         dict(zip(("right", "asked", "gave"), draw.integers(0, 2, 3).tolist(), strict=True))
@@ -246,7 +246,7 @@ def test_uda_reads_the_marked_answer_by_its_part():
 
 
 def test_accuracy_and_f1_of_the_specification():
-    """Ten questions, of which three cannot be answered."""
+    """There are ten questions, of which three cannot be answered."""
     golds, said = [1.0] * 7 + [0.0] * 3, [1.0] * 3 + [0.0] * 2 + [1.0] * 2 + [0.0] * 3
     scores = [1, 1, 0.8, 0, 0, 1, 0, 1, 1, 1]
     values = [

@@ -1,4 +1,4 @@
-"""What recorded trajectories came to, against the environments that played them."""
+"""Facts of recorded trajectories, compared with the environments that played them."""
 
 import pytest
 

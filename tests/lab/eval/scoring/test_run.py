@@ -1,4 +1,4 @@
-"""Runs that are scored: by rules, by models, by two of them, stopped and gone on with."""
+"""Runs are scored by rules, by a model, by two models, stopped and resumed."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from tests.lab.eval.scoring.trajectories import answered, masked, play_of, quest
 
 
 def mixed(number=12, dataset="mmlongbench"):
-    """Trajectories, right ones and wrong ones, some without an answer or not played."""
+    """Return right and wrong trajectories, some without an answer or not played."""
     for n in range(number):
         sample = question(n, dataset=dataset, answer_format="Str", extra={"gold": "Lake Ontario"})
         if n % 6 == 4:
@@ -29,7 +29,7 @@ def mixed(number=12, dataset="mmlongbench"):
 
 
 def verdict(request) -> str:
-    """A judge that reads what it is asked; extractors are told from judges by their prompt."""
+    """Reply as a judge that reads its request; extractors differ from judges by their prompt."""
     text = (
         request["messages"][-1]["content"]
         if len(request["messages"]) < 3
@@ -52,7 +52,7 @@ async def ruled(path, *trajectories):
 
 
 async def judged(path, reply, *trajectories):
-    """Scores by a judge that always replies this, and the number of requests."""
+    """Score with a judge that always replies this; return the scores and the number of requests."""
     async with serving(ChatServer(compute=lambda _: reply)) as server:
         found = await score_run(run_of(path, trajectories), ScoringSettings(panel(server.url)))
     return found, len(server.requests)

@@ -27,7 +27,7 @@ def question(number=0, **changes) -> Sample:
 
 
 def turn(kind, text="", *, pages=(), doc_id="d0", executed=True, **info) -> TrajectoryTurn:
-    """A turn with an action of this kind, and the pages that it brought."""
+    """Return a turn with an action of this kind, and the pages that it showed."""
     described = [{"page": f"{doc_id}#{page}", "number": page} for page in pages]
     action = {"kind": kind, **({"text": text} if kind == "answer" else {})}
     told = {"action": action, "executed": executed, "valid": kind != "invalid", **info}
@@ -57,7 +57,7 @@ def answered(sample: Sample, answer: str, *, pages=(3,), **changes) -> Trajector
 
 
 async def recorded(env, system, sample, turns, play) -> tuple[Trajectory, dict[str, float]]:
-    """What this play comes to as a recording, and the environment's own numbers."""
+    """Return the recording of this play, and the environment's own numbers."""
     state = await play(env, sample, turns)
     played = [
         TrajectoryTurn(text, "end_of_turn", [], [], info=result.record.to_dict())
@@ -69,7 +69,7 @@ async def recorded(env, system, sample, turns, play) -> tuple[Trajectory, dict[s
 
 
 def run_of(path: Path, trajectories, **manifest) -> RunFolder:
-    """The folder of a run that is whole."""
+    """Write the folder of a complete run."""
     folder = RunFolder(path)
     folder.begin({"player": {"model": "small"}} | manifest)
     with folder.writing() as append:
