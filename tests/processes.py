@@ -1,4 +1,4 @@
-"""Processes that were started: whether they have ended, and their end."""
+"""Check and end processes that tests started."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ import psutil
 
 
 def ended(pid: int) -> bool:
-    """Whether a process runs no more: gone, or a zombie that its parent never asked for.
+    """Return whether a process has ended: it is gone, or a zombie that its parent never collected.
 
     An orphan belongs to process 1, which in a container may be a program that collects nothing.
     """
@@ -20,7 +20,7 @@ def ended(pid: int) -> bool:
 
 
 def title(process: psutil.Process) -> str:
-    """The command line of a process; empty where it has ended meanwhile."""
+    """Return the command line of a process, empty if it has ended meanwhile."""
     try:
         return " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # a zombie too
@@ -28,7 +28,7 @@ def title(process: psutil.Process) -> str:
 
 
 def ends(pid: int, within: float = 20) -> bool:
-    """Wait up to `within` seconds for a process to end; whether it did."""
+    """Wait up to `within` seconds for a process to end; return whether it did."""
     deadline = time.monotonic() + within
     while not ended(pid):
         if time.monotonic() > deadline:
@@ -38,7 +38,9 @@ def ends(pid: int, within: float = 20) -> bool:
 
 
 def members(folder: Path) -> Iterator[psutil.Process]:
-    """The processes of the run that was started in a folder, forks of a warm interpreter too."""
+    """Yield the processes of the run that was started in a folder, including forks of a warm
+    interpreter.
+    """
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.cwd() == str(folder):
@@ -46,7 +48,7 @@ def members(folder: Path) -> Iterator[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process]) -> None:
-    """Kill processes, those that are gone by now excepted."""
+    """Kill processes, except those that are already gone."""
     for each in processes:
         with suppress(psutil.NoSuchProcess):
             each.kill()

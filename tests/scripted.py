@@ -49,7 +49,7 @@ async def _play(
 
 
 class Lines:
-    """A script as `play_scripted` takes it."""
+    """A script in the form that `play_scripted` takes."""
 
     def __init__(self, script, context: RandomContext) -> None:
         self.script, self.context = script, context

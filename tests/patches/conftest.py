@@ -67,7 +67,7 @@ def qwen2_5_vl_config() -> Qwen2_5_VLConfig:
 
 @pytest.fixture(scope="session")
 def vllm_report(warm_python, tmp_path_factory) -> dict:
-    """What `vllm_probe.py` finds."""
+    """Return the report of `vllm_probe.py`."""
     pytest.importorskip("vllm")
     command = [
         warm_python,

@@ -1,6 +1,4 @@
-"""A tiny Qwen2.5-VL with LoRA in verl's FSDP2 engine: what is trained, sent, saved and compared
-with.
-"""
+"""Program: train, send, save and compare a tiny Qwen2.5-VL with LoRA in verl's FSDP2 engine."""
 
 from functools import partial
 from pathlib import Path
@@ -37,7 +35,7 @@ def sent(made: TrainingWorker, **options: Any) -> Sent:
 
 
 def upstream(made: TrainingWorker) -> Sent:
-    """What verl sends without the patch."""
+    """Return what verl sends without the patch."""
     ours = FSDPEngine._merged_lora_per_tensor_param
     FSDPEngine._merged_lora_per_tensor_param = ours.__wrapped__
     try:

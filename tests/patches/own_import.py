@@ -1,4 +1,4 @@
-"""Program: what the patches change in each of their modules, when it is imported alone and with all
+"""Program: report what the patches change in each of their modules, imported alone and with all
 others.
 
 Each import happens in a fork of a process that has imported verl, and vLLM before modules that need
@@ -24,7 +24,9 @@ NEED_VLLM = ("vllm", "verl.workers.rollout.vllm_rollout", "verl.utils.vllm")
 
 
 def changed(module: ModuleType) -> list[str]:
-    """Functions of ours in a module, in its tables and in the classes that it defines."""
+    """Return the names of our functions in a module, in its tables and in the classes that it
+    defines.
+    """
     found = [name for name, value in vars(module).items() if _is_ours(value)]
     for name, value in vars(module).items():
         parts: dict[Any, Any] = value if type(value) is dict else {}
@@ -40,7 +42,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def in_a_fork(ask: Callable[[], Any]) -> Any:
-    """The answer of a copy of this process."""
+    """Return the answer of a fork of this process."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -65,7 +67,7 @@ def together(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def main() -> None:
-    """Ask for all modules of patches that this environment needs."""
+    """Report all modules of patches that this environment needs."""
     waiting = {each.name for each in patch_status() if each.state is not PatchState.NOT_NEEDED}
     names = sorted(
         {module for patch in ALL_PATCHES if patch.name in waiting for module in patch.modules}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("cpu_only")
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    """What torchrun and Ray's workers set for a single rank."""
+    """Set the variables that torchrun and Ray's workers set for a single rank."""
     cpu_platform.register_cpu_platform()
     monkeypatch.delenv("DIST_INIT_METHOD", raising=False)
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
@@ -64,7 +64,7 @@ def test_an_offloaded_module_computes_which_upstream_still_pins(monkeypatch):
 
 
 def test_kept_weights_stay_as_they_were_which_upstream_still_trains():
-    """`separate_async` keeps weights, trains, and goes back to them for the old log-probs."""
+    """`separate_async` keeps weights, trains, and returns to them for the old log-probs."""
     upstream.initialize_global_process_group_ray(timeout_second=30)
     module = torch.nn.Linear(2, 1, bias=False)
     torch.nn.init.ones_(module.weight)

@@ -12,7 +12,9 @@ ROWS = [torch.arange(length) * 7 % 50 for length in (5, 1, 9)]
 
 
 def models(dtype=torch.float32):
-    """A text model of grouped heads with eager attention, and the same with flash attention."""
+    """Return a text model of grouped heads with eager attention, and the same model with flash
+    attention.
+    """
     sizes = {"vocab_size": 50, "hidden_size": 24, "intermediate_size": 32, "head_dim": 16}
     layers = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = Qwen3Config(**sizes, **layers, max_position_embeddings=64, initializer_range=0.3)

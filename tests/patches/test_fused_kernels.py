@@ -1,4 +1,6 @@
-"""verl's fused kernels; two processes with them: `tests/training/workers/test_kl_engine.py`."""
+"""verl's fused kernels; `tests/training/workers/test_kl_engine.py` covers two processes with
+them.
+"""
 
 import pytest
 import torch
@@ -17,7 +19,9 @@ UNITS = ["lm_head", "model.embed_tokens", "model.layers.0"]
 
 @pytest.fixture
 def models(qwen2_config, monkeypatch):
-    """Two of one class: the policy and, beside it, what a critic would put its head on."""
+    """Return two models of one class: the policy, and the model on which a critic would put its
+    head.
+    """
     monkeypatch.setattr(Qwen2ForCausalLM, "forward", Qwen2ForCausalLM.forward)
     return Qwen2ForCausalLM(qwen2_config), Qwen2ForCausalLM(qwen2_config)
 

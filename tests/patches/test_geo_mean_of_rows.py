@@ -1,4 +1,6 @@
-"""GMPO's loss over micro-batches and rows that are not trained, by hand."""
+"""GMPO's loss over micro-batches and rows that are not trained, compared with a computation by
+hand.
+"""
 
 import pytest
 import torch
@@ -12,8 +14,8 @@ CLIP = 0.2
 def by_hand(
     log_ratios: torch.Tensor, advantages: torch.Tensor, weights: torch.Tensor
 ) -> torch.Tensor:
-    """The mean over the three rows with tokens; a ratio is the geometric mean of those of its
-    tokens.
+    """Return the mean over the three rows with tokens; a row's ratio is the geometric mean of its
+    tokens' ratios.
     """
     losses = []
     for row in (0, 2, 3):
@@ -29,7 +31,7 @@ def by_hand(
 def parts(
     function, cuts: list[list[int]], workers: int
 ) -> tuple[float, float, torch.Tensor, torch.Tensor]:
-    """The sum over micro-batches and its gradient; those by hand."""
+    """Return the sum over micro-batches and its gradient, then both computed by hand."""
     generator = torch.Generator().manual_seed(0)
     log_ratios = (
         0.3 * torch.randn(4, 3, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""verl's forward of GLM-4V under transformers 5, against transformers' own."""
+"""verl's forward pass of GLM-4V under transformers 5, compared with transformers' own."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ WITH_IMAGE = torch.tensor([[5, START, *[IMAGE] * 8, END, 6]])
 
 @pytest.fixture
 def model():
-    """The inner model, on which verl's forward calls `_get_input_embeds`."""
+    """Return the inner model, on which verl's forward calls `_get_input_embeds`."""
     rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}
     text = {**SMALL, "rope_parameters": {**rope, "partial_rotary_factor": 0.5}}
     text |= dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), 0)
@@ -97,7 +97,7 @@ print(module.flash_attn_varlen_func.__module__, module._flash_use_top_left_mask)
 @pytest.mark.slow
 @pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
 def test_attention_over_packed_rows_is_there_in_a_process_that_imports_no_other_model():
-    """As in a worker of GLM: the names that Qwen2-VL's module gets are not looked up for it."""
+    """As in a worker of GLM, the names that Qwen2-VL's module gets are not looked up."""
     done = subprocess.run(
         [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False
     )

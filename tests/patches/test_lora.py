@@ -1,4 +1,4 @@
-"""LoRA in verl's engine: the server is sent what is trained, and nothing of the reference moves."""
+"""LoRA in verl's engine: the server gets what was trained, and the reference does not change."""
 
 import pytest
 
@@ -11,7 +11,7 @@ MERGED = ("all", "language")
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
-    """What a tiny Qwen2.5-VL does, sharded over two ranks."""
+    """Return the report of a tiny Qwen2.5-VL, sharded over two ranks."""
     folder = tmp_path_factory.mktemp("lora")
     return last_report(warm_python, "tests.patches.lora_engine", folder, ranks=2)
 
@@ -34,7 +34,7 @@ def test_merged_weights_are_the_policy_that_is_trained(report):
 
 
 def test_upstream_still_sends_bfloat16_and_leaves_the_projector_out(report):
-    """Else `lora_merged_weights` is not needed."""
+    """If this test fails, `lora_merged_weights` is no longer needed."""
     assert report["language"]["upstream"]["types"] == ["torch.bfloat16"]
     assert report["language"]["upstream"]["apart"] > 1e-3
     assert report["all"]["upstream"]["apart"] > 0.1

@@ -1,4 +1,4 @@
-"""No patch is armed by halves: each module that it changes is changed by its own import."""
+"""No patch is applied only in part: each module that it changes is changed by its own import."""
 
 import json
 import subprocess

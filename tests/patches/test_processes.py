@@ -1,4 +1,4 @@
-"""What other libraries' imports do to a process, each tried in processes of their own."""
+"""Imports of other libraries change a process; each is tried in processes of its own."""
 
 import json
 import logging
@@ -48,7 +48,7 @@ def report(before="", then=""):
 
 @pytest.mark.slow
 def test_upstream_still_imports_sklearn_and_silences_loggers_and_vllm_alone_patches_its_queues():
-    """The engine's core of vLLM imports no verl."""
+    """vLLM's engine core does not import verl."""
     found = report(then="from vllm.plugins import load_general_plugins; load_general_plugins()")
     assert found["sklearn"]
     assert found["levels"][:2] == [logging.ERROR, logging.ERROR]
@@ -57,7 +57,7 @@ def test_upstream_still_imports_sklearn_and_silences_loggers_and_vllm_alone_patc
 
 @pytest.mark.slow
 def test_with_verl_sklearn_waits_and_others_are_heard():
-    """The package itself stays quiet, and children begin anew."""
+    """The package itself logs nothing, and child processes start afresh."""
     found = report("import verl", "import vllm")
     assert (found["sklearn"], found["available"]) == (False, True)
     assert (found["levels"][0], found["levels"][2], found["left"]) == (
@@ -92,7 +92,9 @@ def test_loopback_stays_in_a_run_that_keeps_to_it(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("patched", [False, True])
 def test_the_name_of_a_queues_memory_goes_when_both_sides_have_met(patched):
-    """Upstream leaves it to a finaliser. Messages come through, round the ring."""
+    """Upstream leaves the removal to a finaliser. Messages arrive, also when the ring starts again
+    from its beginning.
+    """
     from vllm.distributed.device_communicators.shm_broadcast import MessageQueue
 
     ready = MessageQueue.wait_until_ready if patched else MessageQueue.wait_until_ready.__wrapped__

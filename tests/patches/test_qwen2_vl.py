@@ -1,4 +1,6 @@
-"""verl's forward of Qwen2.5-VL: packed rows without flash-attn, and batches without an image."""
+"""verl's forward pass of Qwen2.5-VL: packed rows without flash-attn, and batches without an
+image.
+"""
 
 import ast
 import copy
@@ -31,7 +33,7 @@ WITH_IMAGE = [5, START, *[IMAGE] * 8, END, 6]
 
 
 def positions(ids: list[int]) -> Tensor:
-    """(4, n): place in the row, then time, height and width."""
+    """Return (4, n): the position in the row, then time, height and width."""
     text = torch.arange(len(ids))
     found = text.expand(4, -1).clone()
     if IMAGE in ids:
@@ -52,7 +54,7 @@ def eager(qwen2_5_vl_config):
 
 @pytest.fixture
 def packing(eager, monkeypatch):
-    """The same model as verl changes it for packed rows; its classes are put back after the
+    """Return the same model as verl changes it for packed rows; its classes are restored after the
     test.
     """
     for name in ("Model", "ForConditionalGeneration", "Attention"):
@@ -90,7 +92,7 @@ def images(model, rows: list[list[int]]) -> dict[str, Tensor]:
 
 
 def _padded(model, rows: list[list[int]]) -> list[Tensor]:
-    """Logits of each row, from one padded batch that transformers' own forward reads."""
+    """Return the logits of each row, from one padded batch that transformers' own forward reads."""
     longest = max(map(len, rows))
     ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
@@ -143,7 +145,7 @@ IDS = torch.tensor([[5, 6, 7], [8, 9, 0]])
 
 @pytest.fixture
 def model(qwen2_5_vl_config):
-    """The inner model, on which verl's forward calls `_get_input_embeds`."""
+    """Return the inner model, on which verl's forward calls `_get_input_embeds`."""
     return AutoModelForImageTextToText.from_config(qwen2_5_vl_config).model
 
 
@@ -167,7 +169,7 @@ def test_embeddings_of_text_are_those_of_the_table(model):
 
 
 def test_blank_image_is_where_the_embeddings_are_and_not_where_their_weight_is_kept(model):
-    """As under FSDP2's offload: the weight is on the host again when its output is on the
+    """Under FSDP2's offload, the weight is on the host again when its output is on the
     accelerator.
     """
     found = {}

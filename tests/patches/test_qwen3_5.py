@@ -22,7 +22,7 @@ TORCH_RULES = (qwen3_5.torch_chunk_gated_delta_rule, qwen3_5_moe.torch_chunk_gat
 
 
 def kernel(q, k, v, g, beta, cu_seqlens=None, cu_seqlens_cpu=None, cp_context=None, **kwargs):
-    """With the names of flash-linear-attention 0.5.2."""
+    """Stand in for a kernel, with the parameters of flash-linear-attention 0.5.2."""
 
 
 @pytest.fixture(params=LAYERS)
@@ -35,7 +35,7 @@ def layer(request) -> torch.nn.Module:
 
 
 def packed(layer: torch.nn.Module, rows: list[Tensor]) -> Tensor:
-    """(t, hidden): the layer on one pack of all rows, in verl's forward pass."""
+    """Return (t, hidden): the layer's output on one pack of all rows, in verl's forward pass."""
     ends = torch.tensor([0, *torch.tensor([len(row) for row in rows]).cumsum(0).tolist()])
     states = torch.cat(rows)[None]
     return upstream.qwen3_5_gated_delta_net_forward(

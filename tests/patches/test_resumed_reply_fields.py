@@ -11,7 +11,7 @@ ROLLOUT = {"name": "vllm", "response_length": 8}
 
 
 class Balanced:
-    """The client's two calls of the balancer, and one server behind it."""
+    """The client's two calls of the balancer, with one server behind it."""
 
     def __init__(self, replies):
         super().__init__(OmegaConf.create({"actor_rollout_ref": {"rollout": ROLLOUT}}))

@@ -1,4 +1,4 @@
-"""verl's separate trainer where no server shares the trainer's GPUs."""
+"""verl's separate trainer without servers on the trainer's GPUs."""
 
 import inspect
 import logging

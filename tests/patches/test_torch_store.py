@@ -1,4 +1,4 @@
-"""The store of a process group listens where it is told to."""
+"""The store of a process group listens at the address that it is given."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""verl's trackers, and ours among them."""
+"""verl's trackers, including ours."""
 
 import pytest
 from verl.utils.tracking import Tracking

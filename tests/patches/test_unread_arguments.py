@@ -1,5 +1,5 @@
-"""Arguments that verl's code of our models takes and does not read, each with the reason why that
-is right.
+"""Arguments that verl's code for our models accepts and does not read, each with the reason why
+that is right.
 
 An argument that nobody reads is lost without a word: a new one has to be looked at.
 """
@@ -32,7 +32,7 @@ REASONS = {
 
 
 def unread(function: ast.FunctionDef) -> set[str]:
-    """Arguments of a function whose names its body does not hold."""
+    """Return the arguments of a function whose names do not occur in its body."""
     given = function.args
     named = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     named += [each.arg for each in (given.vararg, given.kwarg) if each is not None]

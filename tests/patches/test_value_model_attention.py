@@ -44,7 +44,7 @@ def test_upstream_still_ignores_the_configured_attention(vision_language_model):
 def test_vision_language_value_model_uses_the_configured_attention(
     vision_language_model, attention
 ):
-    """It has all its values, and no logits of the vocabulary."""
+    """The model has all its values, and no logits of the vocabulary."""
     model = load(vision_language_model, attention)
     assert model.pretrained_model.config._attn_implementation == attention
     policy = AutoModelForImageTextToText.from_pretrained(vision_language_model).state_dict()

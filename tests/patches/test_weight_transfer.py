@@ -1,4 +1,4 @@
-"""Weights on their way to the rollout server: an address of their own, and an end of waiting."""
+"""Weights are sent to the rollout server at an address of their own, and no side waits forever."""
 
 import asyncio
 import inspect
@@ -43,7 +43,9 @@ def _patient(monkeypatch):
 
 @pytest.fixture
 def sides(tmp_path):
-    """A sender and a receiver; each is given what it sends, or what it does with a bucket."""
+    """Return a function that makes a sender and a receiver: the sender gets the weights to send,
+    the receiver a function for each bucket.
+    """
 
     def make():
         handle = f"ipc://{tmp_path}/one.sock"
@@ -151,7 +153,9 @@ def test_memory_has_no_name_once_both_sides_have_opened_it(sides, monkeypatch, p
 
 @pytest.mark.slow
 def test_a_sender_killed_before_the_receiver_came_leaves_what_the_next_start_removes(tmp_path):
-    """The sender's own process, with the tracker of its memory: nobody else removes the name."""
+    """The sender's own process is killed with its memory's resource tracker, so nothing else
+    removes the name.
+    """
     environment = {**os.environ, RUN_VARIABLE: "killed1"}
     command = [sys.executable, "-c", LONELY, f"ipc://{tmp_path}/one.sock"]
     sender = subprocess.Popen(command, env=environment, start_new_session=True)

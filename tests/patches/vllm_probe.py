@@ -65,14 +65,14 @@ def open_engine(folder: Path, **options):
 
 
 def reading(folder: Path, piece: int):
-    """An engine that reads `piece` tokens of its prompts a step."""
+    """Open an engine that reads `piece` tokens of its prompts per step."""
     return open_engine(
         folder, max_num_seqs=4, max_num_batched_tokens=piece, enable_prefix_caching=False
     )
 
 
 def sampled(engine) -> list[list[int]]:
-    """Tokens sampled for every prompt."""
+    """Return the tokens sampled for every prompt."""
     from vllm import SamplingParams
 
     options = {"max_tokens": 8, "temperature": 1.0, "detokenize": False, "ignore_eos": True}
@@ -84,7 +84,9 @@ def sampled(engine) -> list[list[int]]:
 
 
 def seeds(folder: Path) -> dict:
-    """What seeds sample from prompts in one piece and in several, and with vLLM's own code."""
+    """Report what seeds sample from prompts in one piece and in several, with the patch and with
+    vLLM's own code.
+    """
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
     build_model(0, llama=True, spread=0.02).save_pretrained(folder)
@@ -100,7 +102,9 @@ def seeds(folder: Path) -> dict:
 
 
 def shared_keys(folder: Path) -> dict:
-    """Of a Gemma 4 whose last layers have no keys, with vLLM's own code and without."""
+    """Report on a Gemma 4 whose last layers have no keys, with vLLM's own code and with the
+    patch.
+    """
     from transformers import Gemma4ForCausalLM, Gemma4TextConfig
     from vllm.model_executor.models.gemma4 import Gemma4Model
 
@@ -173,8 +177,8 @@ def rpc(engine, **options):
 
 
 def adapters(folder: Path, tied: bool) -> dict:
-    """Of an engine that gets another base, then an adapter of it that adds nothing, then one that
-    does.
+    """Report on an engine that gets another base, then an adapter that adds nothing, then an
+    adapter that does.
     """
     from peft import LoraConfig, get_peft_model
     from peft.utils.save_and_load import get_peft_model_state_dict
@@ -215,7 +219,7 @@ def adapters(folder: Path, tied: bool) -> dict:
 
 
 def updates(folder: Path, tied: bool) -> dict:
-    """Of an engine whose weights become others and then the first again."""
+    """Report on an engine whose weights are replaced by others, and then by the first again."""
     from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 
     first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))

@@ -1,5 +1,5 @@
-"""ALDEN by hand: a ledger of turn rewards, and the best call of every turn (its tables 5.1 and
-5.2).
+"""ALDEN by hand: a ledger of turn rewards, and the best call of every turn (the specification's
+tables 5.1 and 5.2).
 """
 
 import math
@@ -38,7 +38,7 @@ class Call:
 
 @dataclass
 class Ledger:
-    """What an agent was shown and has asked, and what turns are worth."""
+    """The pages that an agent was shown, the queries that it asked, and the rewards of turns."""
 
     variant: str
     forms: tuple[str, ...]
@@ -56,12 +56,12 @@ class Ledger:
         return self.corpus.store.document(self.sample.doc_id).num_pages
 
     def found(self, query: str) -> list[int]:
-        """The pages that a search shows: one as published, three as released."""
+        """Return the pages that a search shows: one as published, three as released."""
         hits = self.corpus.hits(query, 5, self.sample.doc_id)
         return [page for _, page in hits][: 1 if self.variant == "paper" else 3]
 
     def worth(self, call: Call) -> float:
-        """What a well-formed call is paid, on its tokens too."""
+        """Return the reward of a well-formed call, including that on its tokens."""
         if self.variant == "released" and not self.sample.answers:
             return 0.0
         return self._search(call.query) if call.query else self._fetch(call.page, call.form)
@@ -83,7 +83,7 @@ class Ledger:
         return near - again
 
     def note(self, call: Call) -> None:
-        """The call was made."""
+        """Record that the call was made."""
         if call.query:
             self.seen |= {(page, form) for page in self.found(call.query) for form in self.forms}
             self.queries.append(words(call.query))
@@ -91,14 +91,16 @@ class Ledger:
             self.seen.add((call.page, call.form))
 
     def best(self, queries: Iterable[str]) -> Call:
-        """The call that is paid most now: any fetch, or a search by one of these queries."""
+        """Return the call with the highest reward now: any fetch, or a search by one of these
+        queries.
+        """
         fetches = [
             Call(page=page, form=form) for page in range(1, self.pages + 1) for form in self.forms
         ]
         return max([*fetches, *(Call(query=query) for query in queries)], key=self.worth)
 
     def answer(self, text: str) -> float:
-        """What a well-formed answer is paid."""
+        """Return the reward of a well-formed answer."""
         references = self.sample.answers or (REFUSAL,)
         if self.variant == "paper":
             return 5 * max(char_f1(text, reference) for reference in references)
@@ -109,7 +111,7 @@ class Ledger:
 
 
 def words(query: str) -> list[str]:
-    """The stems of a query's words."""
+    """Return the stems of a query's words."""
     return Stemmer("english").stemWords(re.findall(r"\w+", query.casefold()))
 
 
@@ -150,14 +152,16 @@ class Alden(Rules):
         return Ledger(self.variant, self.forms, sample, corpus)
 
     def write(self, call):
-        """A call as the agent writes it."""
+        """Write a call as the agent writes it."""
         if call.query:
             return f"{THOUGHT}<search>{call.query}</search>"
         form = f"{call.form}, " if len(self.forms) > 1 else ""
         return f"{THOUGHT}<fetch>{form}{call.page}{'-th' * (self.variant == 'released')}</fetch>"
 
     def best(self, corpus, sample):
-        """All five calls, each the one that is paid most after those before it; then the answer."""
+        """Return all five calls, each with the highest reward after those before it, then the
+        answer.
+        """
         pool = [q for page in sorted(sample.gold_pages) for q in corpus.queries(*page)] or [
             "report page"
         ]
@@ -182,7 +186,9 @@ class Alden(Rules):
         return [self.write(call) for call in (*calls, Call(query="everypage"))]
 
     def audit(self, state, corpus, said, right):
-        """The pay of every turn once more, from what turns said and pages that searches bring."""
+        """Compute the reward of every turn again, from the texts of turns and the pages that
+        searches find.
+        """
         book = self.ledger(corpus, state.sample)
         for number, (turn, result) in enumerate(zip(state.turns, state.results, strict=True), 1):
             action, info, paid = (
@@ -212,7 +218,7 @@ class Alden(Rules):
 
     @staticmethod
     def _call(action, book):
-        """A search or a fetch of a page that exists."""
+        """Return a search or a fetch of a page that exists."""
         if action["kind"] == "search":
             return Call(query=action["query"])
         if action["kind"] == "fetch" and action["pages"] and action["pages"][0] <= book.pages:

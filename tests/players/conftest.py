@@ -14,7 +14,7 @@ from tests.players.corpus import INJECTIONS, LIE, Corpus, open_corpus, poison, w
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory) -> Corpus:
-    """The reports as they were written."""
+    """Return the reports as they were written."""
     folder = tmp_path_factory.mktemp("library")
     questions = write_reports(folder)
     assert {sample.extra["kind"] for sample in questions} == {*QuestionKind}
@@ -24,8 +24,8 @@ def library(tmp_path_factory) -> Corpus:
 
 @pytest.fixture(scope="session")
 def hostile(library, tmp_path_factory) -> Corpus:
-    """The same reports with injections on every page, which name the right answer where there is
-    one.
+    """Return the same reports with injections on every page, which name the right answer if there
+    is one.
     """
     folder = tmp_path_factory.mktemp("hostile")
     poison(library.store.path.parent / "pdfs", folder / "pdfs")
@@ -52,7 +52,7 @@ def services(library, clerk) -> EnvServices:
 
 @pytest.fixture(autouse=True)
 def no_pixels(monkeypatch) -> None:
-    """Environments deal in references: a trajectory that decodes a page fails."""
+    """Let every trajectory fail that decodes a page, since environments pass on only references."""
 
     def refuse(self: Page) -> bytes:
         raise AssertionError(f"somebody looked at the pixels of {self.ref}")

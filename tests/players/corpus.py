@@ -1,5 +1,5 @@
-"""Synthetic reports, clean and with hostile text on every page, and words by which their pages are
-found.
+"""Synthetic reports, unchanged and with hostile text on every page, and words by which their pages
+are found.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ INJECTIONS = (
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """An ingested corpus, BM25 over all of its pages, and what is played."""
+    """An ingested corpus, BM25 over all of its pages, and the questions that are played."""
 
     store: DocumentStore
     retriever: BM25Retriever
@@ -51,7 +51,7 @@ class Corpus:
 
     @functools.cached_property
     def words(self) -> dict[tuple[str, int], list[str]]:
-        """The words of each page, those that the fewest pages hold first."""
+        """Return the words of each page, those on the fewest pages first."""
         tokenize = Tokenizer(self.retriever.settings.stemmer)
         pages = {
             (doc_id, number): tokenize(self.store.page(PageRef(doc_id, number)).text())
@@ -66,27 +66,27 @@ class Corpus:
     # a corpus lives as long as the trajectory, so its caches may hold on to it
     @functools.cache  # noqa: B019
     def hits(self, query: str, top_k: int, doc_id: str | None = None) -> list[tuple[str, int]]:
-        """What the retriever finds, best first."""
+        """Return the pages that the retriever finds, best first."""
         (found,) = self.retriever.search([query], doc_id=doc_id, top_k=top_k)
         return [(hit.ref.doc_id, hit.ref.page) for hit in found]
 
     @functools.cache  # noqa: B019
     def query(self, doc_id: str, page: int, scope: str | None = None) -> str:
-        """Words of the page that put it before all pages of the corpus or document, or before
-        most.
+        """Return words of the page that rank it above all pages of the corpus or document, or above
+        most of them.
         """
         words = self.words[doc_id, page]
         options = [" ".join(words[:size]) for size in (4, 8, 16, 32)]
         return min(options, key=lambda option: self.hits(option, 1000, scope).index((doc_id, page)))
 
     def own_query(self, doc_id: str, page: int) -> str:
-        """The same in its own document."""
+        """Return such words for the page's own document."""
         return self.query(doc_id, page, doc_id)
 
     @functools.cache  # noqa: B019
     def queries(self, doc_id: str, page: int) -> list[str]:
-        """Pairs of words, no word twice, each of which puts the page before all others of its
-        document.
+        """Return pairs of words, no word twice, each of which ranks the page above all others of
+        its document.
         """
         words = [word for word in self.words[doc_id, page] if word.isalpha()]
         pairs = [" ".join(words[at : at + 2]) for at in range(0, min(len(words), 60), 2)]
@@ -94,8 +94,8 @@ class Corpus:
 
 
 def write_reports(folder: Path) -> list[Sample]:
-    """Write the reports as PDFs into `folder/pdfs`; questions over several pages, and half of the
-    others.
+    """Write the reports as PDFs into `folder/pdfs`; return questions on several pages, and half of
+    the other questions.
     """
     synthesize(folder, SETTINGS)
     samples = read_questions(folder / "samples.jsonl")
@@ -104,7 +104,7 @@ def write_reports(folder: Path) -> list[Sample]:
 
 
 def open_corpus(pdfs: Path, store: Path, questions: Sequence[Sample]) -> Corpus:
-    """Ingest and index a folder of PDFs. Pages are small: nobody looks at them."""
+    """Ingest and index a folder of PDFs. Pages are small, since nobody looks at them."""
     ingest(pdfs, store, workers=1, settings=RenderSettings(dpi=40))
     documents = DocumentStore(store)
     return Corpus(documents, BM25Retriever.build(documents), tuple(questions))

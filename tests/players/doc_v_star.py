@@ -88,7 +88,9 @@ class DocVStar(Rules):
 
 
 def answer_score(text, sample):
-    """The gold answer of the hostile corpus is a count, or there is none."""
+    """Return the score of an answer; the gold answer of the hostile corpus is a count, or there is
+    none.
+    """
     folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     if not sample.answers:
         return float(folded.strip(" .,;:!?\"'()[]*") in ABSTENTIONS)

@@ -1,6 +1,4 @@
-"""The formulas of the papers once more, written plainly and slowly; nothing here imports a
-reward.
-"""
+"""The formulas of the papers, written again plainly and slowly; nothing here imports a reward."""
 
 import math
 import string
@@ -11,8 +9,8 @@ Box = Sequence[float]
 
 
 def ndcg(shown: Sequence[Hashable], gold: Collection[Hashable]) -> float:
-    """DCG of the pages in the order shown over that of all gold pages in the first places; 0
-    without gold.
+    """Return the DCG of the pages in the order shown, divided by that of all gold pages in the
+    first places; 0 without gold pages.
     """
     gain = sum(1 / math.log2(place + 1) for place, page in enumerate(shown, 1) if page in gold)
     most = sum(1 / math.log2(place + 1) for place in range(1, len(gold) + 1))
@@ -20,7 +18,7 @@ def ndcg(shown: Sequence[Hashable], gold: Collection[Hashable]) -> float:
 
 
 def by_rank(searches: Sequence[Sequence[Hashable]]) -> list[Hashable]:
-    """All first candidates, then all second ones, and so on; each page once."""
+    """Return all first candidates, then all second ones, and so on, each page once."""
     order: list[Hashable] = []
     for rank in range(3):
         for candidates in searches:
@@ -30,7 +28,7 @@ def by_rank(searches: Sequence[Sequence[Hashable]]) -> list[Hashable]:
 
 
 def iou(a: Box, b: Box) -> float:
-    """Common area over joint area."""
+    """Return the common area divided by the joint area."""
     wide = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
     high = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
     joint = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - wide * high
@@ -38,7 +36,7 @@ def iou(a: Box, b: Box) -> float:
 
 
 def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
-    """F1 of two bags, by crossing off."""
+    """Return the F1 of two bags, by crossing off."""
     left, common = list(wanted), 0
     for item in given:
         if item in left:
@@ -51,25 +49,26 @@ def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
 
 
 def plain(text: str) -> str:
-    """Lower case, no ASCII punctuation, no articles, single blanks."""
+    """Return a text in lower case, without ASCII punctuation and articles, with single blanks."""
     kept = "".join(mark for mark in text.lower() if mark not in string.punctuation)
     return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
 
 
 def char_f1(given: str, wanted: str) -> float:
-    """ALDEN's answer score as published."""
+    """Return ALDEN's answer score as published."""
     return bag_f1([*plain(given).replace(" ", "")], [*plain(wanted).replace(" ", "")])
 
 
 def word_f1(given: str, wanted: str) -> float:
-    """ALDEN's answer score as released."""
+    """Return ALDEN's answer score as released."""
     return bag_f1(plain(given).split(), plain(wanted).split())
 
 
 def repetition(
     query: Sequence[str], earlier: Sequence[Sequence[str]], n: int = 3, *, nearest: bool = True
 ) -> tuple[float, tuple[float, ...]]:
-    """ALDEN's repetition of queries: how alike the nearest is by n-grams, or else by shorter ones.
+    """Return ALDEN's repetition of queries: the similarity to the nearest query by n-grams, or else
+    by shorter ones.
 
     As published by the Jaccard index, and words answer for what they share with the nearest; as
     released by the share of the query's n-grams, and words answer for what they share with any.
@@ -95,7 +94,7 @@ def repetition(
 
 
 def page_f(listed: Collection[int], gold: Collection[int], visited: Collection[int]) -> float:
-    """Doc-V*'s evidence score, F with twice the weight on recall."""
+    """Return Doc-V*'s evidence score, an F measure with twice the weight on recall."""
     if not listed or not gold:
         return float(not listed and not gold)
     hits = sum(page in gold and page in visited for page in set(listed))

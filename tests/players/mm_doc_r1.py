@@ -16,8 +16,8 @@ from tests.systems.mm_doc_r1.play import adversary, oracle
 
 
 class Knower:
-    """An answer agent, and an extractor, that know what is right: the best that the roles can
-    be.
+    """An answer agent and an extractor that know the right answer, and so are as good as these
+    roles can be.
     """
 
     def __init__(self, reply: str) -> None:
@@ -41,7 +41,7 @@ class MMDoc(Rules):
 
     @staticmethod
     def answer(turn):
-        """The seeker answers nothing, whatever it says."""
+        """Return no answer, since the seeker answers nothing."""
         return
 
     def knowing(self, services, sample):
@@ -89,7 +89,7 @@ class MMDoc(Rules):
 
 
 def pages_read(state):
-    """Pages of executed reads; no step reads more than two entries of three."""
+    """Return the pages of executed reads; no step reads more than two entries of three."""
     read = set()
     for effect in state.effects:
         entries = effect.get("entries", ())

@@ -1,6 +1,4 @@
-"""Which answer a turn gives, read once more by the rules of each system; nothing here imports a
-grammar.
-"""
+"""The answer of a turn, read again by the rules of each system; nothing here imports a grammar."""
 
 import re
 
@@ -11,7 +9,8 @@ from docagent_rl.envs.base import AssistantTurn
 def tagged_answer(
     turn: AssistantTurn, tags: tuple[str, ...], notes: tuple[str, ...] = ()
 ) -> str | None:
-    """VRAG-RL, UniDoc-RL: the first closed action outside thoughts (and notes), if it is an answer.
+    """Return the answer of VRAG-RL and UniDoc-RL: the first closed action outside thoughts (and
+    notes), if it is an answer.
 
     Returns:
         Its text; `None` when the turn does not answer.
@@ -36,7 +35,9 @@ def tagged_answer(
 
 
 def alden_answer(turn: AssistantTurn) -> str | None:
-    """ALDEN: one thought and one answer with a closed box, every tag once, nothing else."""
+    """Return the answer of ALDEN: a turn has one thought and one answer with a closed box, every
+    tag once, and nothing else.
+    """
     if turn.stop is not StopCause.END_OF_TURN:
         return None
     tags = re.findall(r"</?(?:think|search|fetch|answer)>", turn.text)
@@ -47,7 +48,9 @@ def alden_answer(turn: AssistantTurn) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    """What the last closed box holds: every box from the last on, one character at a time."""
+    """Return the content of the last closed box: try every box from the last on, one character at a
+    time.
+    """
     for start in reversed([at.end() for at in re.finditer(r"(?<!\\)\\boxed\{", text)]):
         depth, end = 1, start
         while end < len(text) and depth:
@@ -59,7 +62,9 @@ def last_box(text: str) -> str | None:
 
 
 def doc_v_star_answer(turn: AssistantTurn) -> str | None:
-    """Doc-V*: the only action in the only action block outside thoughts, if it is an answer."""
+    """Return the answer of Doc-V*: the only action in the only action block outside thoughts, if it
+    is an answer.
+    """
     if turn.stop is StopCause.CONTROL_TOKEN:
         return None
     text = _without(turn.text, "think", to_end=True)
@@ -71,7 +76,9 @@ def doc_v_star_answer(turn: AssistantTurn) -> str | None:
 
 
 def doc_v_star_form(turn: AssistantTurn, pages: int, *, first: bool) -> bool:
-    """Doc-V*: a turn without any fault, by its grammar; page numbers are those of the document."""
+    """Return whether a turn of Doc-V* has no fault by its grammar; page numbers are those of the
+    document.
+    """
     whole = re.fullmatch(
         r"\s*<think>(.*?)</think>\s*<action>(.*)</action>\s*", turn.text, re.DOTALL
     )
@@ -105,7 +112,9 @@ def _are_pages(text: str, pages: int) -> bool:
 
 
 def _without(text: str, tag: str, *, to_end: bool) -> str:
-    """Blocks of a tag blanked out; one that is never closed to the end, or not at all."""
+    """Blank out the blocks of a tag; a block that is never closed is blanked to the end, or not at
+    all.
+    """
     while f"<{tag}>" in text:
         start = text.index(f"<{tag}>")
         end = text.find(f"</{tag}>", start)

@@ -1,5 +1,5 @@
-"""Plays turns in an environment and sees that nobody cheats; knows the limits by heart, not from a
-config.
+"""Play turns in an environment and check the rules; the limits are written here, not read from a
+configuration.
 """
 
 import json
@@ -16,8 +16,8 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass
 class AgentState:
-    """A finished trajectory: the question, the prompt, the turns that were played, and what each
-    led to.
+    """A finished trajectory: the question, the prompt, the turns that were played, and the result
+    of each.
     """
 
     sample: Sample
@@ -28,21 +28,21 @@ class AgentState:
 
     @property
     def pay(self) -> list[float]:
-        """What each turn was paid, on its tokens too."""
+        """Return the reward of each turn, including that on its tokens."""
         return [r.terms.reward + math.fsum(t.reward for t in r.terms.tokens) for r in self.results]
 
     @property
     def values(self) -> dict[str, float]:
-        """The terms of the last turn."""
+        """Return the terms of the last turn."""
         return dict(self.results[-1].terms.values)
 
     @property
     def effects(self) -> list[dict[str, Any]]:
-        """What became of each action, as recorded."""
+        """Return the effect of each action, as recorded."""
         return [result.record.effect.to_dict() for result in self.results]
 
     def ran(self, kind: str) -> int:
-        """Turns whose action was of this kind and was carried out."""
+        """Return the number of turns whose action was of this kind and was executed."""
         return sum(r.record.action.kind == kind and r.record.executed for r in self.results)
 
 
@@ -61,8 +61,8 @@ async def play(env: DocEnv, sample: Sample, turns: Iterable[str | AssistantTurn]
 
 @dataclass(frozen=True)
 class Limits:
-    """The most turns; images and visual tokens after the prompt; least and greatest pay of a
-    turn.
+    """Limits: the most turns, images and visual tokens after the prompt, and the lowest and highest
+    reward of a turn.
     """
 
     turns: int
@@ -72,8 +72,8 @@ class Limits:
 
 
 def check(state: AgentState, limits: Limits) -> None:
-    """Whatever was played: within the limits, finite, JSON, and every action in the agent's own
-    words.
+    """Assert that a trajectory is within the limits, finite and valid JSON, with every action in
+    the agent's own words.
     """
     assert 1 <= len(state.results) <= limits.turns
     assert [result.done for result in state.results] == [False] * (len(state.results) - 1) + [True]
@@ -97,13 +97,13 @@ def check(state: AgentState, limits: Limits) -> None:
 
 
 def visual_tokens(images: Iterable[Picture]) -> int:
-    """One for every square of 28 pixels, sides rounded to such squares."""
+    """Return one token for every square of 28 pixels, with sides rounded to such squares."""
     return sum(max(1, round(i.size[0] / 28)) * max(1, round(i.size[1] / 28)) for i in images)
 
 
 def _own_words(text: str, action: Mapping[str, Any]) -> None:
-    """An action stands in the turn that it is said to stand in, tags and all, and says what stands
-    there.
+    """Assert that an action is in the turn that is recorded for it, with its tags, and means what
+    is written there.
     """
     if action["block"] is None:
         assert action["kind"] == "invalid"

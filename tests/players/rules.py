@@ -1,5 +1,5 @@
-"""A system as its players know it: how turns are written, what a trajectory may take, what it is
-paid.
+"""What players know of a system: how turns are written, the limits of a trajectory, and its
+rewards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tests.players.referee import AgentState, Limits
 
 
 class Rules:
-    """What all systems have in common. Subclasses import no grammar and no reward; each has besides
+    """The common part of what players know of a system. Subclasses import no grammar and no reward.
+    Each also has
 
     - `best(corpus, sample)`: the turns of an oracle and what each of them is paid;
     - `good_calls(corpus, sample)`: calls that can be executed, and some whose arguments lead
@@ -50,7 +51,7 @@ class Rules:
         return self.config.for_variant(self.variant, **self.settings)
 
     def lifted(self, **settings) -> Rules:
-        """The same with other settings besides."""
+        """Return the same rules with additional settings."""
         other = copy.copy(self)
         other.settings = {**self.settings, **settings}
         vars(other).pop("parsed", None)
@@ -60,19 +61,19 @@ class Rules:
         return self.env(self.parsed, services)
 
     def knowing(self, services, sample):
-        """Services with which an oracle is paid what it is worth."""
+        """Return services with which an oracle gets the reward that it deserves."""
         return services
 
     def secret(self, sample) -> str:
-        """The right answer."""
+        """Return the right answer."""
         return (sample.answers or (self.refusal,))[0]
 
     def wild(self, rng: random.Random) -> Iterable[AssistantTurn]:
-        """More turns of an adversary that knows no rules than a trajectory has."""
+        """Return more turns than a trajectory has, of an adversary that knows no rules."""
         return itertools.islice(self.adversary(rng), 14)
 
 
 def paid_at_the_end(state: AgentState, terms: dict[str, float]) -> None:
-    """The terms are these, and nothing but the last turn was paid."""
+    """Assert that the terms are these, and that only the last turn has a reward."""
     assert state.values == pytest.approx(terms)
     assert state.pay == pytest.approx([0.0] * (len(state.pay) - 1) + [terms["total"]])

@@ -1,4 +1,4 @@
-"""More turns, more pay? Trajectories of all systems, padded with rounds that lead to nothing.
+"""Turns that lead to nothing do not raise the reward of trajectories, in any system.
 
 Limits on turns and images are lifted, so that nothing but the reward stands in the way of junk.
 What a formula pays for nonetheless is written down in `PAYS`, and docs/variants.md says so.
@@ -28,7 +28,7 @@ PAYS = {
 
 
 def other_words(corpus, sample):
-    """Words of a page of another document that bring up nothing that is gold."""
+    """Return words of a page of another document that find no gold page."""
     return next(
         corpus.query(doc_id, page)
         for doc_id, page in sorted(corpus.words)
@@ -131,8 +131,8 @@ def vrag_rl(corpus, sample, variant):
 
 
 def padded(turns: list[str], junk: list[str], *, oracle: bool) -> list[list[str]]:
-    """Rounds of junk before the answer, and for an oracle at the beginning and before its last
-    search.
+    """Return turns with rounds of junk before the answer, and for an oracle also at the beginning
+    and before its last search.
 
     Pages that were shown early are not found later, which may put a gold page first.
     """
@@ -175,7 +175,7 @@ async def test_more_turns_are_not_paid_more(library, services, make, variant):
 
 
 def test_what_is_paid_for_is_written_down():
-    """Per system and variant one paragraph of docs/variants.md."""
+    """docs/variants.md has one paragraph for each system and variant."""
     assert set(PAYS) == {
         (name, variant) for name in SYSTEMS for variant in get_system(name).padding
     }

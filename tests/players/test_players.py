@@ -1,4 +1,6 @@
-"""All systems by an oracle and by an adversary, and what their formulas make of either."""
+"""All systems are played by an oracle and by an adversary, and rewards are compared with the
+formulas.
+"""
 
 import functools
 import math
@@ -40,7 +42,7 @@ async def test_the_oracle_gets_the_maximum(library, services, rules):
 
 @pytest.fixture
 def hostile_services(hostile, clerk):
-    """Most texts are counted many times over."""
+    """Cache counts of texts, since most texts are counted many times."""
     count = functools.cache(estimated_tokens)
     return EnvServices(
         hostile.store, RetrieverService(hostile.retriever), clerk, count_tokens=count
@@ -49,7 +51,9 @@ def hostile_services(hostile, clerk):
 
 @pytest.mark.parametrize("rules", [*RULES, DocVStar(tight=True)], ids=str)
 async def test_the_adversary_gets_nothing_by_text(hostile, hostile_services, clerk, rules):
-    """Attacks that hold the right answer on pages that name it, and turns without any sense."""
+    """The adversary writes attacks that contain the right answer on pages that name it, and turns
+    without any sense.
+    """
     ends, played, number_of_attacks = set(), [], len(attacks(rules.voice, LIE))
     for number, sample in enumerate(hostile.questions):
         rng, secret = random.Random(number), rules.secret(sample)

@@ -1,5 +1,5 @@
-"""The rewards of agents that do not know the answer are what `System.unearned` says, and no more
-nearby.
+"""The rewards of agents that do not know the answer are those that `System.unearned` states, and
+similar plans get no more.
 """
 
 import pytest
@@ -47,6 +47,6 @@ def test_no_change_of_a_stated_plan_is_paid_more(game):
 
 
 def better(table: Table, plan: Plan, moves, answers) -> list[Plan]:
-    """The plans next to one that are paid more."""
+    """Return the plans next to one that get a higher reward."""
     near = neighbours(plan, moves, answers, table.game.turns)
     return [each for each in near if table.value(each) > table.value(plan) + 1e-9]

@@ -1,4 +1,4 @@
-"""An adversary over trajectories: plans that are paid more than what they know is worth.
+"""Search for trajectories whose reward is higher than what they know deserves.
 
 A plan is a list of moves, the same for all questions, so that a lucky hit on one of them counts no
 more than it does on average. Plans of an agent that knows nothing need no page to be read: they
@@ -53,7 +53,7 @@ MANY = 12
 
 
 def queries() -> dict[str, Callable[[Sample], str]]:
-    """Queries that can be written without a look at any page."""
+    """Return queries that can be written without looking at any page."""
 
     def words(sample: Sample) -> list[str]:
         return sample.question.split()
@@ -72,7 +72,7 @@ def queries() -> dict[str, Callable[[Sample], str]]:
 
 
 def asked(write: Callable[[str], str]) -> dict[str, Move]:
-    """A search for each of the queries."""
+    """Return a search for each of the queries."""
     return {
         f"search for {name}": lambda corpus, sample, query=query: write(query(sample))
         for name, query in queries().items()
@@ -81,9 +81,7 @@ def asked(write: Callable[[str], str]) -> dict[str, Move]:
 
 @dataclass(frozen=True)
 class Game:
-    """A system as it is played by plans: its moves, its answers, and the trajectory of an honest
-    agent.
-    """
+    """A system as plans play it: its moves, its answers, and the trajectory of an honest agent."""
 
     rules: Rules
     moves: Mapping[str, Move]
@@ -103,17 +101,17 @@ class Game:
 
 
 def pages_of(corpus: Corpus, sample: Sample) -> int:
-    """The number of pages of a question's document."""
+    """Return the number of pages of a question's document."""
     return corpus.store.document(sample.doc_id).num_pages
 
 
 def evidence(sample: Sample) -> tuple[str, int]:
-    """The first page that holds evidence."""
+    """Return the first page with evidence."""
     return min(sample.gold_pages)
 
 
 def best(corpus: Corpus, sample: Sample, rules: Rules) -> Sequence[str]:
-    """The trajectory of the rules' own oracle."""
+    """Return the trajectory of the rules' own oracle."""
     return rules.best(corpus, sample)[0]
 
 
@@ -228,7 +226,7 @@ def vrag_rl(variant: str) -> Game:
 
 
 def games() -> dict[tuple[str, str], Game]:
-    """The games by system and variant."""
+    """Yield the games by system and variant."""
     return {
         ("alden", "paper"): alden("paper"),
         ("alden", "released"): alden("released"),
@@ -251,13 +249,13 @@ class Table:
     values: dict[Plan, float] = field(default_factory=dict)
 
     def value(self, plan: Plan) -> float:
-        """The mean reward of a plan, the last of whose words is its answer."""
+        """Return the mean reward of a plan, whose last word is its answer."""
         if plan not in self.values:
             self.values[plan] = asyncio.run(self._played(plan))
         return self.values[plan]
 
     def honest(self) -> float:
-        """The mean reward of an agent that searches, reads and answers right."""
+        """Return the mean reward of an agent that searches, reads and answers right."""
 
         async def paid() -> float:
             rules = self.game.rules
@@ -297,7 +295,7 @@ class Table:
 
 
 def neighbours(plan: Plan, moves: Sequence[str], answers: Sequence[str], turns: int) -> list[Plan]:
-    """The plans that differ from one in a move that is added, left out or another, or in the
+    """Return the plans that differ from one by an added, removed or changed move, or by the
     answer.
     """
     *body, last = plan
@@ -315,7 +313,7 @@ def neighbours(plan: Plan, moves: Sequence[str], answers: Sequence[str], turns: 
 def climb(
     table: Table, start: Plan, moves: Sequence[str], answers: Sequence[str], rng: random.Random
 ) -> Plan:
-    """Change a plan as long as some change is paid more."""
+    """Change a plan as long as a change raises its reward."""
     plan = start
     while True:
         near = neighbours(plan, moves, answers, table.game.turns)
@@ -329,7 +327,9 @@ def climb(
 def search(
     table: Table, moves: Sequence[str], answers: Sequence[str], *, restarts: int, seed: int
 ) -> Plan:
-    """The plan that is paid most among those that climbs from random plans lead to."""
+    """Return the plan with the highest reward among those to which climbs from random plans
+    lead.
+    """
     rng = random.Random(seed)
     found = []
     for _ in range(restarts):
@@ -339,13 +339,13 @@ def search(
 
 
 def asked_of(corpus: Corpus) -> list[Sample]:
-    """Questions with an answer and evidence, of all documents."""
+    """Return questions with an answer and evidence, from all documents."""
     answered = [sample for sample in corpus.questions if sample.answers and sample.gold_pages]
     return answered[:: max(1, len(answered) // MANY)][:MANY]
 
 
 def main() -> None:
-    """Search, and print what was found."""
+    """Search, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.players.unearned", description=__doc__)
     parser.add_argument("names", nargs="*", help="systems; by default all")
     parser.add_argument("--restarts", type=int, default=4)

@@ -1,4 +1,4 @@
-"""UniDoc-RL by hand (paper: section on rewards; released: its reward function)."""
+"""UniDoc-RL by hand (paper: section on rewards; release: its reward function)."""
 
 import json
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ WEIGHTS = {"search_ndcg": 0.1, "select": 0.1, "roi": 0.1, "format": 0.1, "outcom
 
 @dataclass
 class Search:
-    """A search: its candidates, the one selected, and boxes with the page that they were drawn
-    on.
+    """A search with its candidates, the selected one, and boxes with the page on which they were
+    drawn.
     """
 
     pages: list[tuple[str, int]]
@@ -29,7 +29,7 @@ class Search:
 
 
 def selection(variant, searches, gold):
-    """Mean over the searches: was the page selected that should be?"""
+    """Return the mean over the searches of whether the right page was selected."""
     judged = []
     for search in searches:
         found = [page for page in search.pages if page in gold]
@@ -44,7 +44,7 @@ def selection(variant, searches, gold):
 
 
 def mean_iou(searches, gold, wanted):
-    """As published: the mean best IoU of the boxes drawn."""
+    """Return the mean best IoU of the boxes, as published."""
     drawn = [pair for search in searches for pair in search.boxes]
     if not drawn:
         if any(not search.chosen and gold & set(search.pages) for search in searches):
@@ -56,7 +56,7 @@ def mean_iou(searches, gold, wanted):
 
 
 def matched_f1(searches, wanted):
-    """As released: an F1 at an IoU of 0.5 a search."""
+    """Return an F1 at an IoU of 0.5 per search, as released."""
     scores = []
     for search in searches:
         right, boxes = wanted.get(search.chosen or search.pages[0], ()), search.boxes
@@ -94,11 +94,11 @@ class UniDoc(Rules):
         return tagged_answer(turn, ("search", "select", "bbox", "answer"), notes=("information",))
 
     def shown_size(self, corpus, ref):
-        """How large a page is shown: what the agent sees."""
+        """Return the size at which the agent sees a page."""
         return self.parsed.display.shown(corpus.store.page(ref).size)
 
     def places(self, corpus, sample):
-        """Where each gold page stands among the three candidates of its search."""
+        """Return the rank of each gold page among the three candidates of its search."""
         taken, at = [], {}
         for page in sorted(sample.gold_pages):
             pages = [hit for hit in corpus.hits(corpus.query(*page), 20) if hit not in taken][:3]
@@ -167,8 +167,8 @@ class UniDoc(Rules):
         return 1.0 if answered else 0.5
 
     def retold(self, state, corpus):
-        """The searches of a trajectory from the records of its turns; boxes from the text of the
-        turn.
+        """Return the searches of a trajectory from the records of its turns, with boxes from the
+        text of the turn.
         """
         searches, view = [], None
         for turn, result, effect in zip(state.turns, state.results, state.effects, strict=True):
@@ -190,8 +190,8 @@ class UniDoc(Rules):
         return searches
 
     def _index(self, turn, result, count):
-        """The index that a turn says; only as released, one that is none stands for the first
-        candidate.
+        """Return the index that a turn names; only in the release, an invalid one stands for the
+        first candidate.
         """
         said = turn.text[slice(*result.record.to_dict()["action"]["argument"])].strip()
         good = said.isascii() and said.isdecimal() and len(said) < 9 and int(said) < count
@@ -205,7 +205,7 @@ def _page(name):
 
 
 def _drawn(turn, result, size):
-    """The boxes that a turn says, as fractions of the page, clamped to it."""
+    """Return the boxes that a turn names, as fractions of the page, clamped to it."""
     boxes = json.loads(turn.text[slice(*result.record.to_dict()["action"]["argument"])])
     boxes = boxes if isinstance(boxes[0], list) else [boxes]
     return [

@@ -1,5 +1,5 @@
-"""A search for texts that are right for more than one gold, as a policy that is trained on verdicts
-searches.
+"""Search for texts that are right for more than one gold, as a policy that is trained on verdicts
+would find them.
 
 `make adversary ARGS='--texts 100000 --seed 7'` prints those it finds, and the best texts of
 `document_free`.

@@ -1,4 +1,4 @@
-"""A search for the answer that is rewarded most where nothing is known of the document.
+"""Search for the answer with the highest reward if nothing is known of the document.
 
 `make adversary ARGS='--seed 1'` prints what it finds, for every metric that rewards answers.
 """
@@ -106,7 +106,7 @@ METRICS: Mapping[str, Score] = {
 
 @dataclass(frozen=True)
 class Found:
-    """What one text is worth.
+    """A text and its score.
 
     Args:
         metric: that rewards it.

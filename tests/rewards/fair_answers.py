@@ -1,5 +1,5 @@
-"""Right answers as models write them: frames around writings of golds, as fair readers would accept
-them.
+"""Right answers as models write them: frames around spellings of golds, as fair readers would
+accept them.
 
 `python -m tests.rewards.fair_answers` prints how many the rule judge refuses, by kind of gold and
 by group of frames, and every frame that it refuses often. Frames and golds were written before its
@@ -33,7 +33,7 @@ _GROUPS = {
 
 @dataclass(frozen=True)
 class Frame:
-    """What a model writes around an answer.
+    """The text that a model writes around an answer.
 
     Args:
         text: with the answer at `{x}`.
@@ -65,7 +65,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class FairGold:
-    """A gold and how it is said.
+    """A gold and its spellings.
 
     Args:
         kind: what the measurement is reported by.

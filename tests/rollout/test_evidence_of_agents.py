@@ -1,4 +1,4 @@
-"""Agents that fail in a known way, in real environments: the funnel says of each how it fails."""
+"""Agents that fail in a known way, in real environments: the funnel shows how each fails."""
 
 import re
 from dataclasses import replace

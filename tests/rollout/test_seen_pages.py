@@ -1,4 +1,6 @@
-"""Readings of a recorded trajectory: pages that were found and seen, boxes, the last answer."""
+"""Facts that are read from a recorded trajectory: pages that were found and seen, boxes, the last
+answer.
+"""
 
 import pytest
 

@@ -174,7 +174,9 @@ def test_what_is_set_aside_is_the_split_val():
 
 
 def test_a_part_may_be_all_that_is_left(samples):
-    """Whole documents of four questions: a part of nine takes eight, and the rest may be empty."""
+    """With whole documents of four questions, a part of nine takes eight, and the rest may be
+    empty.
+    """
     parts, left = Selection(parts={"rl": 20}).part(samples)
     assert (len(parts["rl"]), left) == (20, [])
     parts, left = Selection(parts={"rl": 9}, unit=SplitUnit.DOCUMENT).part(samples)

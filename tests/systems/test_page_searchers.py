@@ -1,4 +1,6 @@
-"""What VRAG-RL and UniDoc-RL have in common: they search a corpus of pages, magnify, and answer."""
+"""The common behaviour of VRAG-RL and UniDoc-RL: they search a corpus of pages, magnify, and
+answer.
+"""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The prompts of all systems but MM-Doc-R1: what they say, and that nothing in them parses as an
+"""The prompts of all systems but MM-Doc-R1: their content, and that nothing in them parses as an
 action.
 """
 

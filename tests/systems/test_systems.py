@@ -1,4 +1,4 @@
-"""What all systems have in common: how they are named, loaded and configured."""
+"""The common behaviour of all systems: how they are named, loaded and configured."""
 
 import ast
 import subprocess

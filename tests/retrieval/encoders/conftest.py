@@ -48,7 +48,7 @@ def assert_same(found, expected, tolerance=1e-5):
 
 
 def picture(width: int, height: int, seed: int) -> Image.Image:
-    """A page of coloured rectangles."""
+    """Return a page of coloured rectangles."""
     page, rng = Image.new("RGB", (width, height), "white"), random.Random(seed)
     draw = ImageDraw.Draw(page)
     for _ in range(40):
@@ -60,7 +60,7 @@ def picture(width: int, height: int, seed: int) -> Image.Image:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
-    """The folder of a tiny model."""
+    """Return the folder of a tiny model."""
     root = tmp_path_factory.mktemp("tiny_retrievers")
     return cache(lambda kind: build_retriever(kind, root / kind.value))
 
@@ -80,7 +80,7 @@ def minilm():
 
 @pytest.fixture(scope="session")
 def pictures():
-    """Pages of different sizes and shapes."""
+    """Return pages of different sizes and shapes."""
     return [
         picture(*page)
         for page in ((200, 300, 1), (310, 180, 2), (150, 120, 3), (90, 400, 4), (260, 250, 5))
@@ -89,7 +89,7 @@ def pictures():
 
 @pytest.fixture(scope="session")
 def texts():
-    """Pages of different lengths, the last of which is too long for any tiny model."""
+    """Return pages of different lengths, the last of which is too long for any tiny model."""
     rng = random.Random(7)
     words = ["the", "revenue", "of", "company", "rose", "in", "last", "year", ",", "table", "shows"]
     return [" ".join(rng.choice(words) for _ in range(count)) for count in (3, 40, 11, 25, 300)]

@@ -91,7 +91,7 @@ def test_what_is_no_specification_is_one_error(tmp_path):
 
 @pytest.fixture
 def model(tmp_path):
-    """A folder with the files of a model."""
+    """Return a folder with the files of a model."""
     folder = tmp_path / "model"
     (folder / "1_Pooling").mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"weights")

@@ -14,7 +14,7 @@ from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 @pytest.fixture
 def indexed(corpus, tmp_path, monkeypatch):
-    """A collection whose candidates come from an index."""
+    """Return a collection whose candidates come from an index."""
     monkeypatch.setattr(lance, "INDEXED_FROM", 1)
     build_collection(corpus, vectors(), tmp_path / "index", engine=SearchEngine.LANCEDB, kind=LATE)
     return CollectionIndex.open(tmp_path / "index")

@@ -23,7 +23,7 @@ _PATIENCE_S = 60
 
 @pytest.fixture
 def folder(store, saved, tmp_path):
-    """A store and its index, which a test may change."""
+    """Return a store and its index, which a test may change."""
     shutil.copytree(store.path, tmp_path / "store")
     shutil.copytree(saved, tmp_path / "index")
     return tmp_path

@@ -44,7 +44,7 @@ PLACES = {
 
 
 def texts(seed: int, pages: int) -> list[str]:
-    """Pages of 0 to 12 words, some of them the same."""
+    """Return pages of 0 to 12 words, some of them the same."""
     random = Random(seed)
     return [
         " ".join(random.choices(WORDS, k=random.choice([0, 1, 5, 5, 9, 12]))) for _ in range(pages)
@@ -56,7 +56,7 @@ CORPUS = {f"doc-{number:02}": texts(number, 1 + number * 5 % 13) for number in r
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory, make_store):
-    """Twelve documents."""
+    """Return twelve documents."""
     return make_store(tmp_path_factory.mktemp("vectors"), CORPUS)
 
 

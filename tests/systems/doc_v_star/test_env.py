@@ -1,5 +1,5 @@
-"""What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` covers limits and
-unusual questions.
+"""The observations, memory and rewards of Doc-V*'s trajectories; `test_env_edges.py` covers limits
+and unusual questions.
 """
 
 import itertools

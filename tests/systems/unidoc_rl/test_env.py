@@ -1,4 +1,4 @@
-"""What UniDoc-RL shows; `test_page_searchers.py` covers what it shares with VRAG-RL."""
+"""The observations of UniDoc-RL; `test_page_searchers.py` covers what it shares with VRAG-RL."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,6 @@
-"""What VRAG-RL does not share with UniDoc-RL; `test_page_searchers.py` covers the rest."""
+"""The behaviour that VRAG-RL does not share with UniDoc-RL; `test_page_searchers.py` covers the
+rest.
+"""
 
 import pytest
 
