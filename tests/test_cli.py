@@ -12,7 +12,7 @@ SPELT = r"\x1b[2J\x1b]0;owned\x07[/b]"
 
 
 def as_process(*arguments, encoding="utf-8"):
-    """The command in a process of its own; status, output, errors."""
+    """Run the command in a process of its own; return status, output and errors."""
     env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "200"}
     command = [sys.executable, "-m", "docagent_rl.cli", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, env=env, timeout=300)
@@ -21,7 +21,7 @@ def as_process(*arguments, encoding="utf-8"):
 
 @pytest.fixture
 def docagent(monkeypatch, capsys):
-    """The command in this process; status, output, errors."""
+    """Run the command in this process; return status, output and errors."""
 
     def docagent(*arguments):
         monkeypatch.setattr(sys, "argv", ["docagent-rl", *map(str, arguments)])

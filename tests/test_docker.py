@@ -1,4 +1,4 @@
-"""The images, read line by line: no build is run here."""
+"""The images' files, read line by line; no image is built."""
 
 import re
 import shlex

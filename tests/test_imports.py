@@ -14,7 +14,9 @@ TRAINING = "docagent_rl.training"
 
 
 def imports() -> dict[str, set[str]]:
-    """The imports of each module, within functions too, and the packages that it lies in."""
+    """Return the imports of each module, including those in functions, and the packages that
+    contain it.
+    """
     graph = grimp.build_graph("docagent_rl", include_external_packages=True)
     edges = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     for name in edges:
@@ -25,7 +27,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def reached(edges: dict[str, set[str]], name: str) -> set[str]:
-    """A module and all that comes with it."""
+    """Return a module and everything that it imports, directly or not."""
     found, new = set(), {name}
     while new:
         found |= new

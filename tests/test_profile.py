@@ -1,4 +1,4 @@
-"""What the CPU profile changes of a recipe: sizes and places, and what a CPU cannot do, with the
+"""The CPU profile changes sizes and places of a recipe, and what a CPU cannot do, each with a
 reason.
 """
 

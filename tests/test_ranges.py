@@ -1,4 +1,4 @@
-"""Every number of the configuration has a range, and nothing outside of it is taken."""
+"""Every number of the configuration has a range, and values outside it are refused."""
 
 import types
 import typing
@@ -24,7 +24,7 @@ LOWER = (annotated_types.Ge, annotated_types.Gt, annotated_types.Interval)
 def numbers(
     annotation: Any, bounds: list[Any], where: str, above: tuple[type, ...]
 ) -> Iterator[tuple]:
-    """Yield each number in a type, with what bounds it: `(where, int or float, bounds)`."""
+    """Yield each number in a type with its bounds: `(where, int or float, bounds)`."""
     origin = get_origin(annotation)
     if origin is Annotated:
         kind, *added = get_args(annotation)
@@ -42,7 +42,9 @@ def numbers(
 
 
 def fields(model: type[BaseModel], where: str, above: tuple[type, ...] = ()) -> Iterator[tuple]:
-    """Yield the numbers of a section and of those within it; its own kind within it is left out."""
+    """Yield the numbers of a section and of the sections within it, except a section of its own
+    type.
+    """
     if model not in above:
         assert model.model_config.get("allow_inf_nan") is False, f"{where}: {model} takes infinity"
         for name, field in model.model_fields.items():
@@ -61,7 +63,7 @@ def bounded(bounds: list[Any]) -> bool:
 
 
 def own_estimators() -> dict[str, Estimator]:
-    """Return this package's estimators: other tests register some, too."""
+    """Return this package's estimators, since other tests register more."""
     return {
         name: estimator
         for name, estimator in registered_estimators().items()
@@ -70,8 +72,8 @@ def own_estimators() -> dict[str, Estimator]:
 
 
 def all_numbers() -> Iterator[tuple]:
-    """Every number that a user may set: sections, environments of the five systems, options of
-    estimators.
+    """Yield every number that a user may set: sections, environments of the five systems, options
+    of estimators.
     """
     yield from fields(DocAgentConfig, "docagent")
     yield from fields(SftSection, "docagent of a supervised recipe")
@@ -123,9 +125,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("name", "option", "value"), OPTIONS)
 def test_an_option_that_would_turn_advantages_round_is_refused(name, option, value):
-    """With eps=-1 the divisor of a group's advantages is negative wherever its rewards are
-    close.
-    """
+    """With eps=-1 the divisor of a group's advantages is negative if its rewards are close."""
     estimator = registered_estimators()[name]
     said = rf"options\.{option}={value} of estimator {name}: Input should be greater"
     with pytest.raises(UserError, match=said):

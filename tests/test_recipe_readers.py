@@ -1,4 +1,4 @@
-"""Somebody reads every option that a recipe sets."""
+"""Every option that a recipe sets is read somewhere."""
 
 import importlib.util
 import re
@@ -42,7 +42,7 @@ def leaves(section: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
 
 
 def set_by_recipes() -> dict[str, set[str]]:
-    """Every option, with the files that set it."""
+    """Return every option, with the files that set it."""
     found: dict[str, set[str]] = {}
     for file in Path(str(ROOT)).rglob("*.yaml"):
         text = file.read_text(encoding="utf-8")
@@ -57,7 +57,7 @@ def set_by_recipes() -> dict[str, set[str]]:
 
 @cache
 def words_of_readers() -> frozenset[str]:
-    """Attributes and strings in verl and its transfer queue, outside of where options are
+    """Return the attributes and strings in verl and its transfer queue, except where options are
     declared.
     """
     words: set[str] = set()
@@ -90,5 +90,7 @@ def test_options_that_verl_declares_and_does_not_read_are_found(option):
 
 
 def test_the_clip_that_counts_is_the_one_that_is_set():
-    """verl takes `clip_ratio` only where the two others are null, and they never are by default."""
+    """verl uses `clip_ratio` only if the two other keys are null, which they never are by
+    default.
+    """
     assert "actor_rollout_ref.actor.clip_ratio" not in set_by_recipes()

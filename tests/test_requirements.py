@@ -1,4 +1,4 @@
-"""The pins: complete, with hashes, the same in both files where they can be."""
+"""The pins are complete, have hashes, and agree in both files where they can."""
 
 import re
 import tomllib

@@ -33,14 +33,14 @@ TEXT = {
 
 
 def answering_tokenizer() -> Any:
-    """The tokenizer of the tiny models, in which yes and no are tokens."""
+    """Return the tokenizer of the tiny models, in which yes and no are tokens."""
     tokenizer = build_tokenizer()
     tokenizer.add_tokens(["yes", "no"])
     return tokenizer
 
 
 def qwen3_vl(tokenizer: Any) -> Any:
-    """The configuration of a tiny Qwen3-VL."""
+    """Return the configuration of a tiny Qwen3-VL."""
     from transformers import Qwen3VLConfig
 
     vision = {**VISION, "deepstack_visual_indexes": [0]}
@@ -51,7 +51,9 @@ def qwen3_vl(tokenizer: Any) -> Any:
 
 
 def qwen3_5(tokenizer: Any) -> Any:
-    """The configuration of a tiny Qwen3.5: a layer of linear attention and one of full."""
+    """Return the configuration of a tiny Qwen3.5, with one layer of linear attention and one of
+    full attention.
+    """
     from transformers import Qwen3_5Config
 
     linear = {f"linear_{part}": 2 for part in ("num_key_heads", "num_value_heads")}
@@ -86,7 +88,7 @@ def _ids(tokenizer: Any) -> dict[str, int]:
 
 
 def qwen3_vl_processor(tokenizer: Any, kind: Any = None) -> Any:
-    """A processor of Qwen3-VL's, or of a kind derived from it: units of 32 pixels."""
+    """Return a processor of Qwen3-VL, or of a kind derived from it, with units of 32 pixels."""
     from transformers import Qwen2VLImageProcessor, Qwen3VLProcessor, Qwen3VLVideoProcessor
 
     unit = {"patch_size": 16, "merge_size": 2, "temporal_patch_size": 2}

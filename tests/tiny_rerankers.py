@@ -13,7 +13,7 @@ from tests.tiny_retrievers import word_piece_tokenizer
 
 
 class TinyReranker(StrEnum):
-    """What can be built."""
+    """The tiny rerankers that can be built."""
 
     CROSS_ENCODER = "cross_encoder"
     """A BERT with a head of one class: ms-marco-MiniLM, bge-reranker."""
@@ -31,7 +31,9 @@ KNOWN = {
 
 
 def tiny_reranker(kind: TinyReranker, folder: Path, **changes: Any) -> RerankerSpec:
-    """How a tiny model is used: as the published one, in full precision."""
+    """Return the specification of a tiny model, which is used as the published one, in full
+    precision.
+    """
     given = {"model": str(folder), "dtype": "float32", "query_tokens": 32} | changes
     return RERANKERS[KNOWN[kind]].model_copy(update=given)
 

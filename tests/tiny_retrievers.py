@@ -27,7 +27,7 @@ VISION = {**SMALL, "hidden_size": 48, "intermediate_size": 96}
 
 
 class TinyRetriever(StrEnum):
-    """What can be built, by the class that reads it."""
+    """The tiny retrieval models that can be built, by the class that reads them."""
 
     COLQWEN2 = "colqwen2"
     """colpali-engine's ColQwen2."""
@@ -143,7 +143,7 @@ def _colpali(folder: Path, seed: int) -> None:
 
 
 def _colbert(folder: Path, seed: int) -> None:
-    """Write the projection beside the BERT, and the settings in a file of their own."""
+    """Write the projection next to the BERT, and the settings to a file of their own."""
     from safetensors.torch import save_file
 
     model, tokenizer = _bert(seed)
@@ -205,7 +205,9 @@ _BUILDERS: dict[TinyRetriever, Callable[[Path, int], None]] = {
 
 
 def _paligemma() -> tuple[Any, Any, Any]:
-    """Tokenizer, configuration and image processor: always 448 by 448 pixels, 1024 patches."""
+    """Return tokenizer, configuration and image processor: always 448 by 448 pixels, 1024
+    patches.
+    """
     from transformers import PaliGemmaConfig, SiglipImageProcessor
 
     names = {"eos_token": "<eos>", "bos_token": "<bos>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -234,7 +236,7 @@ def _paligemma() -> tuple[Any, Any, Any]:
 
 
 def _byte_tokenizer(special: tuple[str, ...], **names: Any) -> Any:
-    """Bytes and a few merges, and these special tokens first."""
+    """Return a tokenizer of bytes and a few merges, with these special tokens first."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -252,7 +254,7 @@ def _byte_tokenizer(special: tuple[str, ...], **names: Any) -> Any:
 
 
 def _bert(seed: int) -> tuple[Any, Any]:
-    """A BERT and its tokenizer of whole words and pieces."""
+    """Return a BERT and its tokenizer of whole words and pieces."""
     from transformers import BertConfig, BertModel
 
     tokenizer = word_piece_tokenizer()
@@ -263,15 +265,15 @@ def _bert(seed: int) -> tuple[Any, Any]:
 
 
 def word_piece_tokenizer() -> Any:
-    """A tokenizer of whole words and pieces, for texts of 128 tokens."""
+    """Return a tokenizer of whole words and pieces, for texts of 128 tokens."""
     from transformers import BertTokenizer
 
     return BertTokenizer(vocab=_word_pieces(), do_lower_case=True, model_max_length=128)
 
 
 def _word_pieces(words: int = 500) -> dict[str, int]:
-    """Characters, alone and inside of words, and frequent words; a trainer would break ties at
-    random.
+    """Return characters, alone and within words, and frequent words, since a trainer would break
+    ties at random.
     """
     special = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", "[unused1]")
     characters = [*string.ascii_lowercase, *string.digits]

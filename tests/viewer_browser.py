@@ -19,7 +19,7 @@ GLANCE, TRAJECTORIES, FUNNEL, COMPARE = "#/glance", "#/trajectories", "#/funnel"
 
 @pytest.fixture(scope="session")
 def site(world, tmp_path_factory, warm_python):
-    """A run of each system and a second one of VRAG-RL's, served by the command."""
+    """Serve a run of each system and a second one of VRAG-RL, with the command."""
     folder = tmp_path_factory.mktemp("site")
     runs = {name: play_run(folder / name, world, name) for name in NAMES}
     runs["again"] = play_run(folder / "again", world, "vrag_rl", seed=7)
@@ -40,7 +40,7 @@ def browser(site):
 
 @pytest.fixture
 def opened(browser, site):
-    """Open an address in a page of its own, which must not complain or ask elsewhere."""
+    """Open an address in a page of its own, which may not report errors or load from elsewhere."""
     contexts, watched = [], Watched(site.address)
 
     def open_at(target, *, size=(1440, 900), scheme="light", address=site.address):
@@ -73,7 +73,7 @@ def ask(site):
 
 @pytest.fixture
 def longest(ask, site):
-    """The trajectory of a run with most images."""
+    """Return the trajectory of a run with the most images."""
 
     def find(name):
         listed = ask(f"runs/{site.number[name]}/trajectories?sort=images&order=desc&limit=100")
@@ -91,13 +91,13 @@ def at(page):
 
 
 def recorded(site, name):
-    """The trajectories of a run."""
+    """Return the trajectories of a run."""
     folder = site.runs[name] / "trajectories"
     return [each for step in (1, 2) for each in read_trajectories(folder / f"{step}.jsonl")]
 
 
 def export(site, name, world, file, *options):
-    """The address of a file that the command wrote."""
+    """Return the address of a file that the command wrote."""
     places = ["--store", str(world.root / "store"), "--tokenizer", str(world.root / "tokenizer")]
     found = CliRunner().invoke(
         app, ["view", str(site.runs[name]), "--export", str(file), *places, *options]

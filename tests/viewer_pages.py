@@ -1,4 +1,4 @@
-"""Runs of all systems with real trajectories, the server over them, and a browser that looks at
+"""Runs of all systems with real trajectories, the server for them, and a browser that looks at
 it.
 """
 
@@ -43,8 +43,8 @@ _QUESTIONS, _TRAJECTORIES = 4, 3
 
 
 def play_run(path: Path, world: Any, system: str, seed: int = 0) -> Path:
-    """A run of two steps: trajectories of the system's script that goes astray, with tokens and
-    credit.
+    """Play a run of two steps with trajectories of the system's script with detours, with tokens
+    and credit.
     """
     player = ScriptPlayer(resources(world, system, judge={"kind": "anls"}), _ASTRAY, seed=seed)
 
@@ -83,7 +83,7 @@ def _credit(trajectory: Trajectory, noise: np.random.Generator) -> Iterator[Cred
 
 @contextmanager
 def served(*runs: Path, world: Any, folder: Path, python: Path) -> Iterator[str]:
-    """The address of `docagent-rl view` over the runs, by this interpreter."""
+    """Serve the runs with `docagent-rl view` in this interpreter; return the address."""
     command = [python, "-m", "docagent_rl.cli", "view", *map(str, runs), "--no-open"]
     command += ["--store", str(world.root / "store"), "--tokenizer", str(world.root / "tokenizer")]
     with (folder / "view.log").open("w") as errors:
@@ -107,7 +107,7 @@ def served(*runs: Path, world: Any, folder: Path, python: Path) -> Iterator[str]
 
 
 def fetched(address: str, path: str) -> Any:
-    """What the server at the address that the command printed answers."""
+    """Return the reply of the server at the address that the command printed."""
     origin, _, token = address.partition("/?token=")
     asked = Request(f"{origin}/api/{path}", headers={"Authorization": f"Bearer {token}"})
     with urlopen(asked, timeout=60) as reply:
@@ -126,7 +126,7 @@ def _read_whole(address: str) -> None:
 
 @dataclass
 class Watched:
-    """What a page did that nobody should have to look for.
+    """The problems of a page: errors and forbidden requests.
 
     Args:
         address: as the command printed it; no other place may be asked.

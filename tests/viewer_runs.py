@@ -20,7 +20,7 @@ BOX = [0.1, 0.1, 0.5, 0.5]
 def part(
     store: DocumentStore, page: str, box: Sequence[float], size: tuple[int, int] = (84, 84)
 ) -> ImageRef:
-    """A part of a page as it is shown."""
+    """Return a part of a page in the form in which it is shown."""
     found = store.page(PageRef.parse(page))
     raster = tuple(round(share * side) for share, side in zip(box, 2 * found.size, strict=True))
     return ImageRef(found.ref, found.image_hash, raster, size)
@@ -31,7 +31,7 @@ def whole(store: DocumentStore, page: str) -> ImageRef:
 
 
 def sheet(store: DocumentStore, *pages: str) -> ImageSheet:
-    """Thumbnails side by side."""
+    """Return thumbnails side by side."""
     tiles, labels = [], []
     for number, page in enumerate(pages):
         image = replace(part(store, page, (0, 0, 1, 1), (60, 40)), resample=Resample.LANCZOS)
@@ -43,7 +43,7 @@ def sheet(store: DocumentStore, *pages: str) -> ImageSheet:
 
 
 def shown(*parts: Any) -> list[dict[str, Any]]:
-    """A message of texts and pictures."""
+    """Return a message of texts and pictures."""
     described = [
         {"text": each} if isinstance(each, str) else {"image": each.to_dict()} for each in parts
     ]
@@ -53,7 +53,7 @@ def shown(*parts: Any) -> list[dict[str, Any]]:
 def turn(
     text: str, action: dict, effect: dict, *parts: Any, info: dict | None = None, **more: Any
 ) -> TrajectoryTurn:
-    """One of four sampled tokens, with what it led to."""
+    """Return a turn of four sampled tokens, with its action and effect."""
     told = {"action": action, "effect": effect, "valid": True, "executed": True, **(info or {})}
     values = {
         "token_ids": [5, 6, 7, 8],
@@ -77,7 +77,9 @@ def trajectory(
     said: str = "",
     **more: Any,
 ) -> Trajectory:
-    """Searches, finds the gold page among others, magnifies the evidence, answers."""
+    """Return a trajectory that searches, finds the gold page among others, magnifies the evidence,
+    and answers.
+    """
     found = {
         "page": GOLD,
         "size": [210, 148],
@@ -149,7 +151,7 @@ def trajectory(
 
 
 def run_folder(path: Path, trajectories: Sequence[Trajectory]) -> Path:
-    """A training run of these trajectories, with numbers for each of its steps."""
+    """Write a training run of these trajectories, with numbers for each of its steps."""
     files: dict[str, list[Trajectory]] = {}
     for each in trajectories:
         files.setdefault(f"{'val-' if each.split == 'val' else ''}{each.step}", []).append(each)

@@ -1,6 +1,4 @@
-"""An event loop that waits for nothing: where all sleep, its clock goes on to the next that
-wakes.
-"""
+"""An event loop that never waits: when all tasks sleep, its clock jumps to the next that wakes."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,8 +6,8 @@ from typing import Any
 
 
 class VirtualClock(asyncio.SelectorEventLoop):
-    """`time()` starts at 0 s. Only for code that waits by the loop: sockets and threads take no
-    time here.
+    """A clock that starts at 0 s. Only for code that waits through the loop: sockets and threads
+    take no time here.
     """
 
     _now = 0.0
@@ -24,11 +22,11 @@ class VirtualClock(asyncio.SelectorEventLoop):
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """`asyncio.run` on a virtual clock."""
+    """Run a coroutine as `asyncio.run` does, on a virtual clock."""
     with asyncio.Runner(loop_factory=VirtualClock) as runner:
         return runner.run(work)
 
 
 def now() -> float:
-    """Seconds since the loop that runs was made."""
+    """Return the seconds since the running loop was made."""
     return asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Tiny processors whose images travel as they are shown, at the sizes of the released ones."""
+"""Tiny processors whose images are sent as they are shown, at the sizes of the released ones."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from docagent_rl.models import get_family
 
 
 def whole_processor(family: str) -> Any:
-    """The real class, with as many tokens an image as released."""
+    """Return a processor of the real class, with as many tokens per image as released."""
     shape, grid = get_shape(family), get_family(family).vision.grid
     processor = build_processor(build_tokenizer((), shape.tokens, shape.attributes), family)
     if family == "gemma4":
@@ -19,7 +19,7 @@ def whole_processor(family: str) -> Any:
 
 
 def tiling_processor(tiles: int) -> Any:
-    """InternVL's, with at most this many tiles an image."""
+    """Return InternVL's processor, with at most this many tiles per image."""
     processor = whole_processor("internvl")
     processor.image_processor.max_patches = tiles
     return processor

@@ -23,7 +23,7 @@ PAGES = {"short": 6, "long": 130}
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a run would be."""
+    """The workspace of a run."""
 
     path: Path
 
@@ -56,7 +56,7 @@ class Workspace:
         )
 
     def data(self, folder: Path, train: Sequence[Sample], val: Sequence[Sample]) -> list[str]:
-        """Overrides that name files of these questions."""
+        """Write files of these questions; return the overrides that name them."""
         files = {"train": train, "val": val}
         paths = {
             name: write_parquet(samples, folder / f"{name}.parquet")
@@ -82,7 +82,7 @@ def long_workspace(tmp_path_factory) -> Workspace:
 
 @pytest.fixture
 def resources_of(long_workspace) -> Callable:
-    """What the trajectories of a recipe share."""
+    """Return the resources that the trajectories of a recipe share."""
     from omegaconf import OmegaConf
 
     from docagent_rl.config import DocAgentConfig

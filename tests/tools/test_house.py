@@ -1,4 +1,4 @@
-"""Sizes against budgets, and names against words."""
+"""Sizes are compared with budgets, and names with words."""
 
 from tools.house import (
     circles,

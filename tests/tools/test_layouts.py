@@ -1,4 +1,4 @@
-"""Every family in every layout of rows, in float32, against one row at a time."""
+"""Every family in every layout of rows, in float32, compared with one row at a time."""
 
 import json
 import subprocess
@@ -73,7 +73,7 @@ print({MARK!r} + json.dumps(of_family("qwen3_5", Path(sys.argv[1])).problems()))
 
 @pytest.mark.slow
 def test_rows_of_qwen3_5_that_see_each_other_are_found(tmp_path, warm_python):
-    """As verl packs them without the patches."""
+    """The rows are packed as verl packs them without the patches."""
     command = [warm_python, "-c", WITHOUT_PATCHES, tmp_path]
     own = environment(CPU, tmp_path)
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""docs/memory.md against what the package computes."""
+"""docs/memory.md agrees with what the package computes."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""docs/papers/ is what manifests and provenance say, and sizes are what the budget says."""
+"""docs/papers/ agrees with manifests and provenance, and its sizes with the budget."""
 
 import pytest
 

@@ -9,7 +9,7 @@ TEXT = b"host code of the library"
 
 
 def container(*entries: tuple[int, int, bytes]) -> bytes:
-    """A container of (kind, architecture, code)."""
+    """Return a container of (kind, architecture, code)."""
     body = b"".join(
         ENTRY.pack(kind, 0x101, 64, len(code), 0, 0, 0, architecture).ljust(64, b"\1") + code
         for kind, architecture, code in entries
@@ -18,7 +18,7 @@ def container(*entries: tuple[int, int, bytes]) -> bytes:
 
 
 def library(code: bytes) -> bytes:
-    """A 64-bit ELF file with a section of host code and one of GPU code."""
+    """Return a 64-bit ELF file with a section of host code and one of GPU code."""
     names = b"\0.text\0" + SECTION + b"\0.shstrtab\0"
     parts = {1: TEXT, 7: code, 7 + len(SECTION) + 1: names}
     offset, body, heads = 64, b"", [bytes(64)]

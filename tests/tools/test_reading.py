@@ -1,4 +1,4 @@
-"""Figures by hand, over a file of a few lines."""
+"""Figures of a file of a few lines, compared with figures by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of verl's switches has every key, as the ledgers say."""
+"""The page of verl's switches has every key, as the ledgers describe it."""
 
 import re
 
@@ -21,7 +21,7 @@ def test_what_is_written_by_hand_stays():
 
 
 def test_the_counts_add_up():
-    """Counted a second time, key by key."""
+    """The keys are counted a second time, one by one."""
     rows = re.findall(
         r"^\| ([a-z ]+) \| (\d+) \| (\d+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE
     )

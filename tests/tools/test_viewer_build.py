@@ -1,4 +1,4 @@
-"""The committed page is the one of the sources."""
+"""The committed page is built from the committed sources."""
 
 import shutil
 
@@ -11,7 +11,7 @@ STATIC = FRONTEND.parent / "static"
 
 @pytest.fixture
 def copied(tmp_path):
-    """Sources and page that may be changed."""
+    """Return copies of sources and page, which may be changed."""
     frontend, static = tmp_path / "frontend", tmp_path / "static"
     shutil.copytree(FRONTEND, frontend, ignore=shutil.ignore_patterns("node_modules"))
     shutil.copytree(STATIC, static)

@@ -10,13 +10,17 @@ from tests.workspaces import long_workspace, resources_of  # noqa: F401  fixture
 
 @functools.cache
 def _composed(name: str, overrides: tuple[str, ...]) -> bytes:
-    """Kept as bytes, of which a copy is made faster than of a configuration."""
+    """Compose a recipe; bytes are kept, since copying them is faster than copying a
+    configuration.
+    """
     return pickle.dumps(composed_recipe(name, list(overrides)))
 
 
 @pytest.fixture(scope="session")
 def recipe():
-    """A recipe with values of one's own, in the CPU profile or not; each is composed once."""
+    """Return a function that composes a recipe with given values, by default in the CPU profile;
+    each recipe is composed once.
+    """
 
     def make(
         name: str, *values: str, cpu: bool = True, choices: tuple[str, ...] = ()

@@ -64,7 +64,7 @@ def program(report: Callable[[Path], dict]) -> None:
 
 
 def once(build: Callable[[Path], object], folder: Path) -> Path:
-    """What rank 0 builds for all."""
+    """Let rank 0 build something for all ranks, and return its folder."""
     if torch.distributed.get_rank() == 0:
         build(folder)
     torch.distributed.barrier()
@@ -85,7 +85,7 @@ def text_model(folder: Path, tied: bool = False) -> None:
 
 
 def text_batch() -> TensorDict:
-    """`ROWS` in the layout that verl's V1 trainer hands to its workers."""
+    """Return `ROWS` in the layout in which verl's V1 trainer passes them to its workers."""
     generator = torch.Generator().manual_seed(0)
     prompts, responses = [], []
     for prompt, kinds in ROWS:
@@ -99,7 +99,9 @@ def text_batch() -> TensorDict:
 
 
 def picture_model(folder: Path) -> tuple[Path, int]:
-    """A tiny Qwen2.5-VL, and the token of its images; all above are special."""
+    """Write a tiny Qwen2.5-VL; return its folder and the token of its images, above which all
+    tokens are special.
+    """
     path = once(build_tiny_model, folder / "model")
     return path, json.loads((path / "config.json").read_text())["image_token_id"]
 
@@ -143,7 +145,7 @@ def _batch(prompts: list[Tensor], responses: list[Tensor], masks: list[Tensor]) 
 
 
 def with_numbers(data: TensorDict) -> TensorDict:
-    """With what the trainer adds before an update."""
+    """Return a batch with the columns that the trainer adds before an update."""
     generator = torch.Generator().manual_seed(3)
     for name in ("old_log_probs", "ref_log_prob", "advantages"):
         shift = 0.0 if name == "advantages" else 3.0
@@ -163,8 +165,8 @@ def worker(
     model: dict[str, Any] | None = None,
     engine: dict[str, Any] | None = None,
 ) -> TrainingWorker:
-    """With micro-batches of so many rows, or of up to `packed` tokens; more of the model and the
-    engine.
+    """Return a worker with micro-batches of a number of rows, or of up to `packed` tokens; further
+    options go to the model and the engine.
     """
     precision = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
     settings = FSDPEngineConfig(
@@ -206,7 +208,7 @@ def worker(
 def surrogate(
     model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
 ) -> tuple[Tensor, dict]:
-    """In place of PPO: any loss over all log-probs, so that FSDP2 sees the ordinary backward
+    """Return any loss over all log-probs in place of PPO, so that FSDP2 sees the ordinary backward
     pass.
     """
     rows = response_part(model_output["log_probs"], data)
@@ -214,7 +216,7 @@ def surrogate(
 
 
 def outputs(made: TrainingWorker, data: TensorDict, name: str, **more: Any) -> list[Tensor]:
-    """Of each row's response; none on ranks that only help another."""
+    """Return the outputs for each row's response; ranks that only help another return none."""
     data = data.copy()
     tu.assign_non_tensor(data, compute_loss=False, **more)
     found = made.infer_batch(data)
@@ -224,8 +226,8 @@ def outputs(made: TrainingWorker, data: TensorDict, name: str, **more: Any) -> l
 def update(
     made: TrainingWorker, data: TensorDict, rows: int | None = None, **more: Any
 ) -> tuple[dict[str, Tensor], dict[str, list[float]]]:
-    """Gradients of the last mini-batch of so many rows over all ranks; the metrics of each
-    mini-batch.
+    """Return the gradients of the last mini-batch, which has a number of rows over all ranks, and
+    the metrics of each mini-batch.
     """
     data, gradients = data.copy(), {}
     step = made.engine.optimizer_step
@@ -263,7 +265,9 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def apart(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
-    """The largest difference of two sets of tensors, in parts of a tensor's largest entry."""
+    """Return the largest difference of two sets of tensors, relative to a tensor's largest
+    entry.
+    """
     assert found.keys() == expected.keys()
     return max(
         float((found[name] - value).abs().max() / (value.abs().max() + 0.01))

@@ -1,4 +1,5 @@
-"""A tiny Qwen2.5-VL in verl's FSDP2 engines: rows that share micro-batches against rows one by one.
+"""Program: a tiny Qwen2.5-VL in verl's FSDP2 engines, with rows that share micro-batches and rows
+one by one.
 
 On two ranks: rows whose positions the ranks share (Ulysses) against rows that each has.
 """
@@ -43,8 +44,8 @@ FLAT: dict[str, dict[str, Any]] = {
 def numbers(
     made: TrainingWorker, data: TensorDict, image: int, modes: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Of a policy: what it says of rows, and its gradients by modes of the loss, with ALDEN's two
-    KLs.
+    """Return a policy's log-probs and entropies, and its gradients by modes of the loss, with
+    ALDEN's two KLs.
     """
     found: dict[str, Any] = {name: rows(made, data, name) for name in ("log_probs", "entropy")}
     made.rule = ObservationRule(KlScope.ALL, KlPlace.LABEL, image)
@@ -62,12 +63,12 @@ def rows(made: TrainingWorker, data: TensorDict, name: str) -> dict[str, Tensor]
 
 
 def values(made: TrainingWorker, data: TensorDict) -> dict[str, Any]:
-    """Of a critic."""
+    """Return a critic's values and gradients."""
     return {"values": rows(made, data, "values"), "critic": engines.update(made, data)[0]}
 
 
 def micro_batches(made: TrainingWorker, data: TensorDict) -> int:
-    """How many a pass over the batch has."""
+    """Return the number of micro-batches in a pass over the batch."""
     passes, forward = [], made.engine.forward_step
     made.engine.forward_step = lambda *args, **kwargs: passes.append(1) or forward(*args, **kwargs)
     rows(made, data, "log_probs")
@@ -76,14 +77,14 @@ def micro_batches(made: TrainingWorker, data: TensorDict) -> int:
 
 
 def head(made: TrainingWorker) -> dict[str, Tensor]:
-    """The value head's own parameters: random, and in no checkpoint."""
+    """Return the value head's own parameters, which are random and in no checkpoint."""
     named = made.engine.module.named_parameters()
     return {name: value.to_local() for name, value in named if name.startswith("v_head.")}
 
 
 def on_targets(folder: Path) -> dict[str, Any]:
-    """A critic of texts, with targets on all sampled tokens, on some, and with other returns
-    elsewhere.
+    """Report on a critic of texts, with targets on all sampled tokens, on some of them, and with
+    other returns on the other tokens.
     """
     made = engines.worker(CriticWorker, engines.once(engines.text_model, folder / "text"))
     data = engines.text_batch()
@@ -146,7 +147,7 @@ def all_to_all(
     group: distributed.ProcessGroup | None = None,
     **_: object,
 ) -> None:
-    """What gloo lacks, by sending everything to everyone."""
+    """Exchange tensors by sending everything to everyone, since gloo lacks this operation."""
     everything = [torch.empty_like(torch.stack(sent)) for _ in received]
     distributed.all_gather(everything, torch.stack(sent), group=group)
     for place, tensors in zip(received, everything, strict=True):

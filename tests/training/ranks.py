@@ -1,4 +1,4 @@
-"""Programs that run verl's engines on one rank or several, and print a line of JSON on rank 0."""
+"""Run programs with verl's engines on one rank or several; rank 0 prints a line of JSON."""
 
 import json
 import os
@@ -10,8 +10,8 @@ TIMEOUT_S = 900
 
 
 def last_report(python: Path, module: str, folder: Path, ranks: int = 1) -> dict:
-    """Run a module of the tests on every rank with the folder as its argument; what rank 0 prints
-    last.
+    """Run a module of the tests on every rank with the folder as its argument; return the last line
+    that rank 0 prints.
 
     Each rank has a machine of its own. They meet in a file: a free port may be taken before it is
     opened.
@@ -40,7 +40,9 @@ def last_report(python: Path, module: str, folder: Path, ranks: int = 1) -> dict
 
 
 def _ended(processes: list[subprocess.Popen]) -> list[int | None]:
-    """Wait for all; a failure or the deadline ends the others, which would wait for ever."""
+    """Wait for all processes; a failure or the deadline ends the others, which would wait
+    forever.
+    """
     deadline = time.monotonic() + TIMEOUT_S
     while any(process.poll() is None for process in processes):
         if any(process.poll() for process in processes) or time.monotonic() > deadline:

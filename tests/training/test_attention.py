@@ -1,4 +1,4 @@
-"""Attention over packed rows and log-probs of labels against eager ones."""
+"""Attention over packed rows and log-probs of labels, compared with eager ones."""
 
 import itertools
 
@@ -24,7 +24,7 @@ shapes = pytest.mark.parametrize(
 
 
 def eager_row(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float | None = None) -> Tensor:
-    """One row: q (n, heads, d), k and v (m, heads of keys, d)."""
+    """Return eager attention for one row: q (n, heads, d), k and v (m, key heads, d)."""
     heads, kv_heads = q.shape[1], k.shape[1]
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     columns = []
@@ -135,7 +135,7 @@ def test_what_the_kernels_do_not_compute_is_refused(option, value):
 
 
 class Calls(TorchDispatchMode):
-    """What reaches torch's operators."""
+    """A record of the calls that reach torch's operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class Calls(TorchDispatchMode):
 def shapes_alone(
     lengths: list[int], size: int, dtype=torch.bfloat16
 ) -> tuple[list[Tensor], Tensor]:
-    """States without values, for which torch's operators do all but compute."""
+    """Return states without values, with which torch's operators do everything but compute."""
     shapes = [(sum(lengths), count, size) for count in (28, 4, 4)]
     tensors = [
         torch.empty(shape, dtype=dtype, device="meta", requires_grad=True) for shape in shapes
@@ -198,13 +198,15 @@ def test_what_torch_would_refuse_is_explained(dtype, size, words):
 
 
 def switches() -> tuple[bool, bool]:
-    """Torch's, whether operators are deterministic and whether others are only warned of."""
+    """Return torch's switches: whether operators are deterministic, and whether others only cause a
+    warning.
+    """
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     return torch.are_deterministic_algorithms_enabled(), warn_only
 
 
 class Spy(torch.autograd.Function):
-    """Notes the switches while it runs its backward pass."""
+    """A function that records the switches during its backward pass."""
 
     seen: tuple[bool, bool] | None = None
 

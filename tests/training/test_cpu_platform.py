@@ -11,7 +11,7 @@ ACCELERATORS = ("nvidia", "huawei", "amd")
 
 @pytest.fixture
 def bare(monkeypatch):
-    """A host without accelerators, with no vLLM for them, that is asked for the first time."""
+    """Set up a host without accelerators and without vLLM for them, as at the first query."""
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
     for module in (hardware, cpu):
         monkeypatch.setattr(module, "has_accelerator_vllm", lambda: False)

@@ -16,7 +16,7 @@ LISTENERS = Path(__file__).parents[1] / "listeners.py"
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch, tmp_path):
-    """No Ray of somebody else, and nothing left behind in this process."""
+    """Hide other Ray clusters, and leave nothing behind in this process."""
     for name in (*VARIABLES, "RAY_ADDRESS"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""What nodes see of a run's files and services."""
+"""The files and services of a run that each node can reach."""
 
 import asyncio
 import json

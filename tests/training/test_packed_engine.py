@@ -1,6 +1,4 @@
-"""Actor, critic and reference in verl's engines: rows that share micro-batches, on the
-processor.
-"""
+"""Actor, critic and reference in verl's engines, with rows that share micro-batches, on the CPU."""
 
 import pytest
 
@@ -42,7 +40,7 @@ def test_a_critics_loss_is_the_mean_over_tokens_with_a_target(report):
 
 
 def test_two_ranks_that_share_each_row_give_the_numbers_of_padded_rows(tmp_path, warm_python):
-    """Ulysses; each rank's loss counts half of what two data-parallel ranks count."""
+    """With Ulysses, each rank's loss counts half of what two data-parallel ranks count."""
     found = last_report(warm_python, MODULE, tmp_path, ranks=2)
     assert found["values"] < 1e-5
     assert found["scale"] == pytest.approx(0.5, rel=1e-5)

@@ -10,7 +10,7 @@ from docagent_rl.training.patching import PatchState as State
 
 @pytest.fixture
 def make_module(tmp_path, monkeypatch):
-    """Write modules of fresh names that can be imported."""
+    """Return a function that writes modules of new names, which can be imported."""
     monkeypatch.syspath_prepend(str(tmp_path))
     names: list[str] = []
 
@@ -27,7 +27,7 @@ def make_module(tmp_path, monkeypatch):
 
 
 def values_of(name: str) -> list[int]:
-    """The values that a callback sees, one for each call."""
+    """Return the values that a callback sees, one for each call."""
     seen: list[int] = []
     patching.on_import(name, lambda module: seen.append(module.value))
     return seen
@@ -53,8 +53,8 @@ def test_module_whose_import_began_without_a_hook_is_refused(make_module):
 
 @pytest.fixture
 def installed(monkeypatch, make_module):
-    """Install a patch alone, which doubles the value of a module; import it and give both and its
-    status.
+    """Install only a patch that doubles the value of a module; import the module, and return it and
+    the patch's status.
     """
     monkeypatch.setattr(patching, "_statuses", {})
 

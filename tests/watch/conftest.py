@@ -4,7 +4,7 @@ PATIENCE_S = 120
 
 
 def until(find):
-    """What is found, as soon as it is something."""
+    """Return the result of a function as soon as it is true."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := find()):
         assert time.monotonic() < deadline

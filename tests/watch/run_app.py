@@ -1,5 +1,4 @@
-"""A run in small: a driver that waits for a trainer, which waits for ever for an actor with a child
-process.
+"""A small run: a driver waits for a trainer, which waits forever for an actor with a child process.
 
 python run_app.py FOLDER
 """
@@ -21,13 +20,13 @@ from docagent_rl.watch.run import RunWatch
 
 
 def write(file: Path, pids: list[int]) -> None:
-    """Whole or not at all."""
+    """Write a file completely or not at all."""
     file.with_suffix(".part").write_text(json.dumps(pids))
     file.with_suffix(".part").rename(file)
 
 
 class TellingFamily(Descendants):
-    """Writes down whom it has seen."""
+    """A family of processes that records which processes it has seen."""
 
     def look(self) -> None:
         super().look()
@@ -36,7 +35,7 @@ class TellingFamily(Descendants):
 
 @ray.remote(num_cpus=0)
 class AgentLoopWorker:
-    """Starts a process that outlives it, as vLLM's engine does."""
+    """An actor that starts a process that outlives it, as vLLM's engine does."""
 
     def begin(self) -> tuple[int, int]:
         child = subprocess.Popen(["sleep", "600"], start_new_session=True)
@@ -53,7 +52,7 @@ class TaskRunner:
 
 
 def main(folder: str) -> None:
-    """What Hydra does around verl's main function."""
+    """Act as Hydra does around verl's main function."""
     run.GRACE_S = 1.0
     run.Descendants = TellingFamily
     section = {

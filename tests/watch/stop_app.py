@@ -1,4 +1,4 @@
-"""A run in small that is asked to end: python stop_app.py FOLDER obeys|finishes|hangs."""
+"""A small run that is asked to end: python stop_app.py FOLDER obeys|finishes|hangs."""
 
 import sys
 import time
@@ -18,8 +18,8 @@ STOP_S = 2.0
 @ray.remote
 class TaskRunner:
     def run(self, folder: str, kind: str) -> None:
-        """Train until the run is asked to end; as a last step if it `finishes`, for ever if it
-        `hangs`.
+        """Train until the run is asked to end; make a last step if it `finishes`, or continue
+        forever if it `hangs`.
         """
         wish = StopWish(STOP_S)
         write_tracker(Path(folder), 1)
@@ -34,7 +34,7 @@ class TaskRunner:
 
 
 def main(folder: str, kind: str) -> None:
-    """What Hydra does around verl's main function."""
+    """Act as Hydra does around verl's main function."""
     section = {
         "system": "vrag_rl",
         "retriever": {"kind": "bm25", "index": folder},

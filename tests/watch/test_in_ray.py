@@ -1,4 +1,4 @@
-"""Actors and engines of a real Ray: the living, the dead, the slow and those without a place."""
+"""Actors and engines of a real Ray: living, dead, slow, and without a place."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def running_ray():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time of engines and queues, which stands still unless it is moved."""
+    """Return the clock of engines and queues, which stands still unless it is moved."""
     made = SimpleNamespace(now=0.0)
     for module in (watched_engines, actors):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
@@ -49,7 +49,7 @@ def clock(monkeypatch):
 
 
 class WorkerDict:
-    """Named like verl's."""
+    """An actor with the name of verl's worker."""
 
     def __init__(self, fail: bool = False) -> None:
         if fail:
@@ -67,7 +67,9 @@ def make(*args, **options):
 
 
 def row(handle):
-    """Ray enters actors without a name in its own time."""
+    """Return the row of an actor once Ray lists it, since Ray lists actors without a name only
+    after a while.
+    """
     return until(lambda: [actor for actor in read_actors() if actor.id == handle._actor_id.hex()])[
         0
     ]
@@ -151,8 +153,8 @@ class vLLMHttpServer:  # noqa: N801  verl's name
         await self.engine.collective_rpc(method)
 
     async def load(self, folder: Path) -> None:
-        """Hold the event loop, as vLLM does while it loads a model, until there is a file
-        `loaded`.
+        """Block the event loop, as vLLM does while it loads a model, until the file `loaded`
+        exists.
         """
         (folder / "loading").touch()
         while not (folder / "loaded").exists():
@@ -169,7 +171,7 @@ def server(running_ray):
 
 
 def asked_and_answered(engines: Engines) -> bool:
-    """Look; whether every engine has answered a question."""
+    """Look once; return whether every engine has answered a question."""
     assert engines.look(read_actors()) is None
     return bool(engines._questions) and all(asked.answered for asked in engines._questions.values())
 

@@ -1,4 +1,4 @@
-"""Processes of a run: those it has started, and those that earlier starts have left."""
+"""Processes of a run: those that it started, and those that earlier starts left behind."""
 
 import json
 import os
@@ -38,7 +38,9 @@ PARENT = (
 
 @pytest.mark.slow
 def test_shared_memory_goes_with_the_processes():
-    """A process that must be killed cannot remove it; its tracker can, if it is let."""
+    """A process that must be killed cannot remove its shared memory; its resource tracker can, if
+    it is not killed first.
+    """
     family = Descendants()
     holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
     memory = [Path("/dev/shm") / name for name in holder.stdout.readline().split()]

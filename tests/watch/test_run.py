@@ -1,4 +1,4 @@
-"""The end of a run in which something died."""
+"""The end of a run in which a part died."""
 
 import json
 import os
@@ -33,7 +33,9 @@ def test_a_death_ends_the_run_with_one_error_and_nothing_is_left(tmp_path):
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def watched():
-        """Pids of the actor, its child and the trainer, as soon as the watch has seen them."""
+        """Return the pids of the actor, its child and the trainer as soon as the watch has seen
+        them.
+        """
         assert process.poll() is None, process.stderr.read()
         files = tmp_path / "pids", tmp_path / "seen"
         pids, seen = (json.loads(file.read_text()) if file.exists() else [] for file in files)
@@ -55,14 +57,16 @@ DEATH = "WorkerDict (process 7 on 192.0.2.1) died: its node has died"
 
 
 def unavailable():
-    """What `ray.get` raises for a task that met an actor of a dead node."""
+    """Return the error that `ray.get` raises for a task that used an actor of a dead node."""
     cause = ActorUnavailableError("The actor is temporarily unavailable: no connection", b"\0" * 16)
     return RayTaskError("TaskRunnerV1.run", "Traceback of the task", cause).as_instanceof_cause()
 
 
 @pytest.fixture
 def end(tmp_path, monkeypatch, capsys):
-    """End a failed run; what is printed, unless verl's own error stays."""
+    """Return a function that ends a failed run, and returns what is printed unless verl's own error
+    stays.
+    """
     monkeypatch.setattr(run.ray, "is_initialized", lambda: True)
     monkeypatch.setattr(run.time, "sleep", lambda _: None)
 

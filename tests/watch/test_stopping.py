@@ -1,4 +1,4 @@
-"""A run that is asked to end by SIGTERM: what its driver and its trainer make of it."""
+"""A run that SIGTERM asks to end: the behaviour of its driver and its trainer."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def asked(tmp_path, monkeypatch):
-    """Hears a real SIGTERM."""
+    """Listen for a real SIGTERM."""
     before = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(stopping.ray_worker, "_post_init_hooks", [])
     made = StopSignal(10.0, tmp_path)

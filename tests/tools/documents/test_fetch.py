@@ -1,4 +1,6 @@
-"""Fetching out of real Debian packages, by the real apt, from a repository in a folder."""
+"""Documents are fetched from real Debian packages, with the real apt, from a repository in a
+folder.
+"""
 
 import gzip
 import hashlib
@@ -37,7 +39,7 @@ def pdf(folder, *pages):
 
 
 def package(repository, files):
-    """A repository of one package that has these files."""
+    """Make a repository of one package that has these files."""
     root, deb = repository / "root", repository / "a-guide.deb"
     for path, data in {**files, "DEBIAN/control": CONTROL.encode()}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def repository(tmp_path):
 
 @pytest.fixture
 def given(repository):
-    """Options of apt, by which it knows no other place."""
+    """Return options with which apt knows no other repository."""
     sources = repository / "sources.list"
     sources.write_text(f"deb [trusted=yes] file:{repository} ./\n")
     return [f"Dir::Etc::SourceList={sources}", "Dir::Etc::SourceParts=-"]
@@ -91,7 +93,7 @@ def run(tmp_path, given):
 
 
 def changed(guide, **changes):
-    """Its first document alone."""
+    """Return a manifest of the guide's first document, with these changes."""
     return Manifest(documents=(guide.documents[0].model_copy(update=changes),))
 
 

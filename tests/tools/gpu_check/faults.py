@@ -1,5 +1,5 @@
-"""Program: checks at their tiny sizes, as they are and with a fault in what they check; it gets a
-folder.
+"""Program: run checks at their tiny sizes, unchanged and with a fault in what they check; its
+argument is a folder.
 
 Prints one JSON object: by check and fault, what the check said, or null where it passed. One
 reference serves all faults, and the fault of packed rows comes last: verl changes the attention of
@@ -53,7 +53,7 @@ def kl_of_another_sign() -> Any:
 
 
 def _aggregation(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
-    """verl's aggregation of the surrogate and of the critic's loss, with other arguments."""
+    """Change the arguments of verl's aggregation of the surrogate and of the critic's loss."""
     from verl.trainer.ppo import core_algos
 
     true = core_algos.agg_loss
@@ -123,7 +123,7 @@ def positions_of_text_alone() -> Any:
 
 
 def images_of_a_row_exchanged() -> Any:
-    """The first and the last image of a row, where they have one size."""
+    """Exchange the first and the last image of a row, if they have the same size."""
     from tools.gpu_check import rows
 
     true = rows.join_patches
@@ -137,7 +137,7 @@ def images_of_a_row_exchanged() -> Any:
 
 
 def images_found_by_their_size() -> Any:
-    """An image stands for every later one of its size, in other rows too."""
+    """Replace each image by the first one of its size, also in other rows."""
     from tools.gpu_check import rows
 
     true, kept = rows.join_patches, {}
@@ -153,8 +153,8 @@ def temperature_of_one() -> Any:
 
 
 def _attention(change: Callable[..., tuple]) -> Any:
-    """Attention of what `change` makes of queries, keys, values, both lists of ends, scale and
-    window.
+    """Let `change` replace the queries, keys, values, both lists of ends, scale and window of
+    attention.
     """
     from docagent_rl.training import attention
 
@@ -266,8 +266,8 @@ rows.
 
 @contextmanager
 def one_reference() -> Iterator[None]:
-    """Compute transformers' numbers of a family once; the model and the rows of a fault are the
-    same.
+    """Compute transformers' numbers of a family only once, since a fault changes neither the model
+    nor the rows.
     """
     from tools.gpu_check import layouts
 
@@ -284,7 +284,7 @@ def one_reference() -> Iterator[None]:
 
 
 def verdict(check: str, folder: Path, fault: Callable[[], Any] = nullcontext) -> str | None:
-    """What a check says, of a fault: the text of its failure, or None."""
+    """Return the text of a check's failure with a fault, or None if it passes."""
     from importlib import import_module
 
     module = import_module(f"tools.gpu_check.parts.{check}")

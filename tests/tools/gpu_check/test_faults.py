@@ -1,4 +1,6 @@
-"""Each check passes at its tiny size on the processor, and fails where what it checks is wrong."""
+"""Each check passes at its tiny size on the CPU, and fails if there is a fault in what it
+checks.
+"""
 
 import json
 import subprocess
@@ -59,7 +61,7 @@ def test_the_check_of_models_passes_in_a_process_of_its_own(tmp_path):
 
 
 def run_of(folder: Path, server: list, trainer: list, **metrics: float) -> Path:
-    """The folder of a run in which server and trainer have these log-probs at each step."""
+    """Write the folder of a run in which server and trainer have these log-probs at each step."""
     turn = TrajectoryTurn("", "", [5] * len(server), server, trainer_log_probs=trainer)
     files = {
         "metrics/{}.json": json.dumps({"actor/grad_norm": 1.0, "actor/loss": 0.1} | metrics),
@@ -74,7 +76,9 @@ def run_of(folder: Path, server: list, trainer: list, **metrics: float) -> Path:
 
 @pytest.fixture(scope="module")
 def log_probs() -> dict[str, list[float]]:
-    """A tiny model's after one step of its optimizer, and what a server with a fault would have."""
+    """Return a tiny model's log-probs after one step of its optimizer, and those that a server with
+    a fault would have.
+    """
     model = build_model(tiny_config(build_tokenizer([]), "qwen3"), seed=0)
     tokens = torch.randint(1000, (8, 81), generator=torch.Generator().manual_seed(0))
 

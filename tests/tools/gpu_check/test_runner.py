@@ -1,4 +1,4 @@
-"""What becomes of checks that crash, hang, fill the memory or need what is not there."""
+"""Checks that crash, hang, fill the memory or lack something are reported."""
 
 import os
 import subprocess
@@ -18,7 +18,9 @@ LIMIT_S = 600.0
 
 
 def outcome(folder, code: str) -> Result:
-    """Of a check whose process runs `code`, which finds the file of its result in `result`."""
+    """Return the result of a check whose process runs `code`; the variable `result` names the file
+    of its result.
+    """
 
     def command(check, result, own):
         return [sys.executable, "-c", f"result = {str(result)!r}\n{code}"]
@@ -48,7 +50,7 @@ def test_a_failure_is_named(tmp_path, code, summary):
 
 def test_a_check_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch):
     class Hanging(subprocess.Popen):
-        """Its time is over as soon as it has begun."""
+        """A process whose time is over as soon as it has begun."""
 
         def wait(self, timeout=None):
             if timeout != LIMIT_S:

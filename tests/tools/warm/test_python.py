@@ -64,7 +64,7 @@ def test_how_a_program_ends(warm, program, code, said):
 
 
 def started(warm: WarmPython, program: str) -> tuple[subprocess.Popen, str]:
-    """A program that says a line and goes on; its process and the line."""
+    """Start a program that prints a line and continues; return its process and the line."""
     program = f"import os, signal, sys, time\n{program}\ntime.sleep(600)"
     process = subprocess.Popen(
         [warm.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""A rollout server that says given lines, and the agent loop that plays with it."""
+"""A rollout server that replies with given lines, and the agent loop that plays with it."""
 
 import asyncio
 
@@ -12,7 +12,9 @@ CONTROL = "<|image_pad|>"
 
 
 class Server:
-    """Says given lines, the last for ever, and keeps what it was asked; None: it never answers."""
+    """A server that replies with given lines, of which the last is repeated, and records its
+    prompts; for None it never replies.
+    """
 
     def __init__(self, tokenizer, lines):
         self.tokenizer, self.lines, self.prompts, self.sampled = tokenizer, list(lines), [], []
@@ -32,7 +34,7 @@ class Server:
 
 
 async def played(config, server, processor, sample):
-    """The rows of a trajectory and its record."""
+    """Return the rows of a trajectory and its record."""
     loop = DocAgentLoop(DictConfigWrap(config), server, server.tokenizer, processor)
     sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
     rows = await loop.run(sampling, sample=sample.to_json(), uid="u", session_id=0, global_steps=1)

@@ -1,6 +1,4 @@
-"""What a trajectory does in company: nothing that takes long holds the event loop, which all
-trajectories share.
-"""
+"""Trajectories share an event loop, and nothing that takes long blocks it."""
 
 import pytest
 
@@ -23,7 +21,9 @@ def crowd(tmp_path):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Notes of each call of a function whether the event loop answered from within it."""
+    """Return a function that records, for each call of a function, whether the event loop answered
+    during the call.
+    """
 
     def watch(pulse, owner, name):
         found, original = [], getattr(owner, name)

@@ -1,4 +1,6 @@
-"""The agent loop with a scripted server in the place of vLLM: configuration in, token ids out."""
+"""The agent loop with a scripted server instead of vLLM: it gets a configuration and returns token
+ids.
+"""
 
 import asyncio
 import base64
@@ -27,8 +29,8 @@ ANSWERING = "+ablations=mm_doc_r1/policy_answer"
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    """With Qwen3's template and its two marks of a thought, which are no special tokens there
-    either.
+    """Return a tokenizer with Qwen3's template and its two marks of a thought, which are no special
+    tokens in Qwen3 either.
     """
     made = build_tokenizer()
     made.add_tokens(["<think>", "</think>"])
@@ -38,7 +40,7 @@ def tokenizer():
 
 @pytest.fixture
 def play(world, tokenizer, recipe):
-    """Play a trajectory of given lines; its server, its rows and its record."""
+    """Play a trajectory of given lines; return its server, its rows and its record."""
 
     async def run(lines, *values, choices=()):
         values = (
@@ -55,7 +57,9 @@ def play(world, tokenizer, recipe):
 
 
 async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
-    """One process, both configurations: what trajectories share is not that of the other."""
+    """One process plays under both configurations, since trajectories of one must not share the
+    resources of the other.
+    """
     server, rows, _ = await play([SEARCH, "<FINISH>"])
     for prompt, row in zip(server.prompts, rows, strict=True):
         assert prompt.endswith(NO_THOUGHT)
@@ -99,7 +103,7 @@ async def test_material_that_the_server_cannot_take_masks_the_trajectory(play):
 
 @pytest.fixture(scope="module")
 def images(world, recipe, tmp_path_factory):
-    """A run that shows images, its tokenizer and its processor."""
+    """Return a run that shows images, its tokenizer and its processor."""
     model = build_tiny_model(tmp_path_factory.mktemp("model"))
     config = recipe(
         IMAGES, f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}"
@@ -109,7 +113,9 @@ def images(world, recipe, tmp_path_factory):
 
 @pytest.fixture
 def play_images(world, images):
-    """Play a trajectory whose server samples or raises this; its rows and its record."""
+    """Play a trajectory whose server samples these lines or raises an error; return its rows and
+    its record.
+    """
 
     async def run(*lines, sample=world.samples[0], server=None):
         server = server or Server(images[1], lines)
@@ -133,7 +139,9 @@ async def test_a_policy_that_samples_a_control_token_at_once(play_images):
 async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(
     world, play_images, kind
 ):
-    """Also a cancellation of something that the trajectory waits for. No picture is kept in it."""
+    """This includes the cancellation of something that the trajectory waits for. The exception
+    keeps no picture.
+    """
     picture = base64.b64encode(bytes(5001)).decode()
     rows, trajectory = await play_images(kind(f"in the middle {picture}"))
     assert masked(rows, trajectory, MaskReason.FAILED)
@@ -170,7 +178,7 @@ async def test_a_service_that_is_down(play_images):
 
 
 class EngineDeadError(RuntimeError):
-    """Named like vLLM's."""
+    """An error with the name of vLLM's."""
 
 
 async def test_a_dead_engine_is_one_line_in_the_log_and_no_traceback(
@@ -204,7 +212,7 @@ def test_a_dead_actor_is_named_without_ids():
 
 @pytest.fixture
 def function(tmp_path):
-    """Write a file for `reward.custom_reward_function`; the value of its key."""
+    """Write a file for `reward.custom_reward_function`; return the value of its key."""
 
     def write(body):
         file = tmp_path / "mine.py"
@@ -217,7 +225,7 @@ def function(tmp_path):
 
 
 async def test_a_reward_function_of_ones_own_is_called(play, function):
-    """It passed the checks and was never called: every row carries the reward of the agent loop."""
+    """verl itself would never call it, since every row has the reward of the agent loop."""
     path = function("return {'score': 5, 'turns': extra_info['num_turns']}")
     _, plain, without = await play([SEARCH, "<FINISH>"])
     _, rows, trajectory = await play(

@@ -1,4 +1,4 @@
-"""What the agent loop's worker stores of a row's images and of its trajectory."""
+"""The agent loop's worker stores a row's images and its trajectory."""
 
 import gc
 import types
@@ -48,7 +48,7 @@ def output(processor):
 
 
 def stored(worker, output):
-    """As verl's `_agent_loop_postprocess` does: the row's images, then its positions."""
+    """Store as verl's `_agent_loop_postprocess` does: the row's images, then its positions."""
     ids = torch.tensor(output.prompt_ids + output.response_ids)
     row = worker._compute_multi_modal_inputs(output, ids)
     positions = worker._compute_position_ids(ids[None], torch.ones_like(ids)[None], row)

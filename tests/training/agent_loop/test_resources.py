@@ -1,4 +1,4 @@
-"""What the trajectories of a worker share: places, memory, cores, and what is told of them."""
+"""The trajectories of a worker share places, memory and cores, and the worker reports on them."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ LAYOUT = PatchFormat(14, 2, 2, (0.0,) * 3, (1.0,) * 3)
 
 
 class Play:
-    """Trajectories that take `nbytes` each and end when they are told."""
+    """Trajectories that need `nbytes` each and end when they are told to."""
 
     def __init__(self, budget, nbytes):
         self.admission, self.nbytes = Admission(budget), nbytes
@@ -51,7 +51,7 @@ class Play:
 
 
 async def measured(budget, nbytes):
-    """An admission that has seen one trajectory."""
+    """Return an admission that has seen one trajectory."""
     play = Play(budget, nbytes)
     play.end.set()
     await play.trajectory(0)

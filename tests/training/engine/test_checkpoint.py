@@ -1,5 +1,5 @@
-"""Checkpoints of runs, made by FSDP itself, become weights once; LoRA adapters, made by PEFT, are
-added.
+"""Checkpoints of runs, made by FSDP itself, are merged into weights once; LoRA adapters, made by
+PEFT, are added.
 """
 
 import json
@@ -29,7 +29,7 @@ def base(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def adapted(base):
-    """A model with an adapter that changes every projection of queries."""
+    """Return a model with an adapter that changes every projection of queries."""
     return with_adapter(base, ["q_proj"])
 
 
@@ -46,8 +46,8 @@ def with_adapter(base, targets):
 
 
 def save(actor, state, base):
-    """As verl saves a process: shards, a configuration, and what belongs to the model beside its
-    weights.
+    """Save as one of verl's processes does: shards, a configuration, and the model's files other
+    than its weights.
     """
     actor.mkdir(parents=True)
     torch.save(state, actor / "model_world_size_1_rank_0.pt")
@@ -58,7 +58,9 @@ def save(actor, state, base):
 
 @pytest.fixture
 def actor(base, adapted, tmp_path):
-    """With an adapter: shards whose names are PEFT's, and its rank and alpha."""
+    """Return a checkpoint with an adapter: shards whose names are PEFT's, and its rank and
+    alpha.
+    """
     folder = tmp_path / "checkpoints" / "global_step_3" / "actor"
     save_adapted(folder, adapted, base)
     return folder
@@ -78,7 +80,7 @@ def weights(folder):
 
 
 def expected(base, model):
-    """By hand: W + alpha / r * B A."""
+    """Return the weights by hand: W + alpha / r * B A."""
     state, changed = model.state_dict(), weights(base)
     for name in changed:
         before = f"{name.removesuffix('.weight')}.lora_".removeprefix("model.")
@@ -90,7 +92,9 @@ def expected(base, model):
 
 @pytest.fixture
 def merges(warm_processes, monkeypatch):
-    """Merge a model; a second time, by whichever path, there is nothing to do."""
+    """Return a function that merges a model, and asserts that a second merge, by whichever path,
+    does nothing.
+    """
 
     def run(path, *others):
         merged = checkpoint.Path(weights_folder(path))
@@ -104,8 +108,8 @@ def merges(warm_processes, monkeypatch):
 
 @pytest.mark.slow
 def test_an_adapter_of_every_linear_layer_is_merged(base, tmp_path, merges):
-    """Of the tower's MLPs too, which verl's merger calls 0 and 2, like the first and the third
-    layer.
+    """This includes the tower's MLPs, which verl's merger calls 0 and 2, like the first and the
+    third layer.
     """
     model, actor = (
         with_adapter(base, "all-linear"),
@@ -153,7 +157,7 @@ def test_an_adapter_outside_a_checkpoint_is_refused(tmp_path, place):
 
 @pytest.fixture(scope="module")
 def saved(base, tmp_path_factory):
-    """A run's folder with one checkpoint, whose tensors are sharded by FSDP."""
+    """Return a run's folder with one checkpoint, whose tensors are sharded by FSDP."""
     checkpoints = tmp_path_factory.mktemp("run") / "checkpoints"
     folder = checkpoints / "global_step_7"
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

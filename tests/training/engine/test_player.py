@@ -1,4 +1,4 @@
-"""A tiny model in vLLM on CPU plays real trajectories, in a process of its own."""
+"""A tiny model in vLLM on the CPU plays real trajectories, in a process of its own."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def played(long_workspace, tmp_path_factory, warm_python):
-    """Trajectories of two questions, all at a time and one after the other."""
+    """Return trajectories of two questions, played at the same time and one after the other."""
     folder = tmp_path_factory.mktemp("engine")
     (folder / "play.py").write_text(SCRIPT)
     samples = [long_workspace.sample("short"), long_workspace.sample("long")]
@@ -106,7 +106,7 @@ def test_a_trajectory_is_the_same_alone_and_among_others(played, long_workspace)
 
 @pytest.mark.slow
 def test_log_probs_are_the_models_own(played, long_workspace, resources_of):
-    """The first turn's, computed again by transformers."""
+    """transformers computes the log-probs of the first turn again."""
     import torch
     from transformers import Qwen2_5_VLForConditionalGeneration
 

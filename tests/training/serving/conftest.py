@@ -35,12 +35,12 @@ def encoded(pictures, processor):
 
 @pytest.fixture(scope="session")
 def front_end(tmp_path_factory, processor):
-    """vLLM's own front end of a tiny Qwen2.5-VL, without an engine behind it."""
+    """Return vLLM's own front end of a tiny Qwen2.5-VL, without an engine behind it."""
     return open_front_end(tmp_path_factory.mktemp("model"), processor, "qwen2_5_vl")
 
 
 def open_front_end(folder, processor, family):
-    """That of the tiny model of a family."""
+    """Return vLLM's front end of the tiny model of a family."""
     from docagent_rl.lab.tiny.shapes import get_shape, tiny_config
 
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")

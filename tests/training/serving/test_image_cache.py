@@ -1,6 +1,4 @@
-"""Images that workers share in Ray's store, and rows that name them in the place of holding
-them.
-"""
+"""Workers share images in Ray's store, and rows name these images instead of containing them."""
 
 import asyncio
 import sys
@@ -43,7 +41,7 @@ def cluster(warm_python):
 
 @pytest.fixture
 def cached(encoded):
-    """Images of one patch by key."""
+    """Return images of one patch, by key."""
     layout = encoded[0].layout
     return {key: NamedImage(key, (1, 1, 1), layout, f"ref-{key}") for key in "abcd"}
 
@@ -130,7 +128,9 @@ async def test_a_failure_lets_others_try(processor, pictures):
 
 @pytest.fixture(scope="module")
 def images(encoded, cluster):
-    """The encoded images, in a cache that holds one; the rows of a trajectory name all."""
+    """Return the encoded images, in a cache with room for one, and the rows of a trajectory that
+    name all of them.
+    """
     image_cache = RayImageCache(
         cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1)
     )

@@ -1,4 +1,4 @@
-"""vLLM's own front end, fed with images that are preprocessed, against the same front end fed with
+"""vLLM's own front end, given preprocessed images, compared with the same front end given
 pixels.
 """
 
@@ -24,7 +24,9 @@ pytestmark = pytest.mark.slow
 
 
 class Stored:
-    """Stands for Ray's reference: awaited, it gives the patches, read-only as Ray's are."""
+    """A stand-in for Ray's reference: awaiting it gives the patches, which are read-only as Ray's
+    are.
+    """
 
     def __init__(self, patches: np.ndarray) -> None:
         self.patches, self.fetched = patches.copy(), 0
@@ -100,7 +102,7 @@ async def test_an_image_is_fetched_and_sent_once(pages, prompt, named):
 async def test_the_engine_can_resolve_every_request_however_small_the_cache(
     front_end, pages, prompt, named, monkeypatch
 ):
-    """vLLM's engine keeps a cache of the same size, which the front end has to know without
+    """vLLM's engine has a cache of the same size, and the front end must know its state without
     asking.
     """
     from vllm.multimodal.cache import MultiModalProcessorSenderCache, MultiModalReceiverCache

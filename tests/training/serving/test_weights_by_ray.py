@@ -1,4 +1,4 @@
-"""Weights through Ray: buckets, and a sender with two receivers."""
+"""Weights are sent through Ray: in buckets, from a sender to two receivers."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Images that travel whole: vLLM's front end of a tiny InternVL makes of them what it makes of
+"""vLLM's front end of a tiny InternVL gives the same features for images that are sent whole as for
 pixels.
 """
 

@@ -1,4 +1,6 @@
-"""What a run's recipe, system and model say of its sizes and its keys, before verl sees them."""
+"""Sizes and keys of a run are checked against its recipe, system and model before verl sees
+them.
+"""
 
 import re
 
@@ -52,7 +54,7 @@ def test_what_verl_would_say_minutes_later(recipe, values, message):
 
 @pytest.fixture
 def gemma4(tmp_path):
-    """A folder with the configuration of a tiny Gemma 4, whose logits have a cap."""
+    """Return a folder with the configuration of a tiny Gemma 4, whose logits have a cap."""
     config = tiny_config(build_tokenizer([]), "gemma4")
     config.text_config.global_head_dim = 512  # as released
     config.save_pretrained(tmp_path)

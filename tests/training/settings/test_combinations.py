@@ -69,7 +69,7 @@ def test_what_goes_together_is_not_named(recipe, changes):
 
 
 def test_fp8_depends_on_the_model(recipe):
-    """Qwen3 has the number of its layers where verl looks for it."""
+    """Qwen3's configuration has the number of its layers where verl looks for it."""
     chosen = f"{ROLLOUT}.quantization=fp8"
     assert problems(recipe, chosen, name=TEXT) == []
     for name in (VRAG, "vrag_rl_qwen3_vl_4b", "vrag_rl_qwen3_5_9b"):

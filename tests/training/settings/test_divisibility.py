@@ -29,7 +29,9 @@ NAMES = {
 def layout(
     dynamic: bool = False, several_rows: bool = False, mean_over_rows: bool = True, **values: int
 ):
-    """VRAG-RL on one node of eight, with fixed micro-batches unless told otherwise."""
+    """Return the sizes of VRAG-RL on one node of eight GPUs, by default with fixed
+    micro-batches.
+    """
     part = rules.Part(SHARED, GROUP, MINI, MICRO, INFER, (TOKENS, TOKENS), dynamic)
     plain = {rules.SERVER[n]: size for n, size in enumerate((2, 1, 1))}
     plain |= dict(NAMES.values())

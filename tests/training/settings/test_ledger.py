@@ -1,4 +1,4 @@
-"""Every key of verl's has an entry in a ledger, and a changed one is refused as its entry says."""
+"""Every key of verl has an entry in a ledger, and a changed key is refused as its entry says."""
 
 import copy
 import dataclasses
@@ -56,14 +56,16 @@ def test_a_key_of_a_newer_version_has_none(file):
 
 @pytest.mark.parametrize("file", LEDGERS)
 def test_what_verl_composes_has_the_same_leaves(file):
-    """The reference is read from a file, which verl has made of the ones that Hydra composes."""
+    """The reference is read from a file that verl has generated from the configurations that Hydra
+    composes.
+    """
     with initialize_config_module("verl.trainer.config", version_base=None):
         found = OmegaConf.to_container(compose(COMPOSED[file]), resolve=False)
     assert dict(leaves(found)).keys() ^ dict(leaves(LEDGERS[file]())).keys() == OURS[file]
 
 
 def fields_of(known, key) -> set[str]:
-    """The fields of the dataclass of verl's that reads the section of a key."""
+    """Return the fields of verl's dataclass that reads the section of a key."""
     section = known
     for name in key.split(".")[:-1]:
         section = section.get(name) or {}
@@ -88,9 +90,7 @@ def test_no_entry_is_of_a_key_that_verl_does_not_have(file):
 
 @pytest.mark.parametrize(("file", "recipe_name"), [(RL_FILE, ALDEN), (SFT_FILE, SFT)])
 def test_every_entry_does_as_it_says(recipe, file, recipe_name):
-    """Each key that is not to be changed has a value of its own that it cannot have, all at
-    once.
-    """
+    """Every key that is not to be changed gets a value that it cannot have, all at once."""
     run = recipe(recipe_name, cpu=False)
     if file == RL_FILE:
         run.trainer.v1.trainer_mode = "docagent_separate_async"

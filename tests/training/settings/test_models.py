@@ -31,7 +31,9 @@ def run(*overrides):
 
 
 def test_adapters_of_a_known_model_are_counted():
-    """Rank 32 of the 28 layers of 7B: 32 x (in + out) for each of seven projections."""
+    """The expected number is rank 32 of the 28 layers of 7B: 32 x (in + out) for each of seven
+    projections.
+    """
     found = read_adapters(run("+lora=language").actor_rollout_ref.model)
     d, kv, inner = 3584, 512, 18944
     widths = [2 * d, d + kv, d + kv, 2 * d, *[d + inner] * 3]

@@ -1,4 +1,4 @@
-"""Trackers without a key or a server are told before models load."""
+"""Trackers without a key or a server are reported before models load."""
 
 import os
 import socket
@@ -23,7 +23,7 @@ NAMES = (
 
 @pytest.fixture
 def home(monkeypatch, tmp_path):
-    """A machine where nobody has logged in."""
+    """Set up a machine on which nobody has logged in."""
     for name in list(os.environ):
         if name.startswith(NAMES):
             monkeypatch.delenv(name)

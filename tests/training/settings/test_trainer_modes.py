@@ -1,4 +1,6 @@
-"""What verl's trainers would stop at is said at once, before Ray and models."""
+"""Configurations at which verl's trainers would stop are reported at once, before Ray and
+models.
+"""
 
 import pytest
 
@@ -24,7 +26,7 @@ STARTS = (
 
 
 def test_servers_of_their_own_are_told_everything_at_once(recipe):
-    """verl would say these one after the other, each with all models loaded before."""
+    """verl would report these one after the other, each time after all models are loaded."""
     batch, gpus, backend = separate_problems(recipe(VRAG, SEPARATE, cpu=False))
     assert batch.startswith("data.train_batch_size=32 must be")
     assert batch.endswith("set actor_rollout_ref.actor.ppo_mini_batch_size=8")
@@ -41,7 +43,7 @@ def test_with_the_values_to_set_nothing_is_left(recipe):
 
 @pytest.mark.parametrize("left_out", [1, 2, 3])
 def test_verls_own_assertions_would_say_each_of_them(recipe, left_out):
-    """So that our rules are none of our making: verl's trainer refuses what they name."""
+    """Our rules are verl's own: verl's trainer refuses what they name."""
     changes = [change for number, change in enumerate(STARTS) if number != left_out]
     (ours,) = separate_problems(recipe(VRAG, *changes, cpu=False))
     (verls,) = trainer_problems(recipe(VRAG, *changes, cpu=False))

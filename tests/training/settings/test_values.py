@@ -41,7 +41,7 @@ REFUSED = {
 
 
 def named(run) -> list[str]:
-    """Keys of values that no run can have."""
+    """Return the keys whose values no run can have."""
     return [problem.partition("=")[0] for problem in run_value_problems(run)]
 
 

@@ -1,4 +1,4 @@
-"""What verl's queue holds of trajectories, as our agent loop puts it there."""
+"""The content of verl's queue for trajectories, as our agent loop writes it."""
 
 from types import SimpleNamespace
 
@@ -14,8 +14,8 @@ TAG = {"global_steps": 7}
 
 
 class Queue:
-    """Prompts with their status and the fields of trajectories' rows, by key; what was asked of
-    them.
+    """A queue of prompts with their status and the fields of trajectories' rows, by key; it records
+    requests.
     """
 
     def __init__(self, monkeypatch):
@@ -27,7 +27,7 @@ class Queue:
         monkeypatch.setattr(tq, "kv_batch_get", self._get)
 
     def put(self, prompts, trajectories, rows=1):
-        """Prompts by name, with their status, and trajectories of so many rows."""
+        """Put prompts by name, with their status, and trajectories with a number of rows each."""
         self.prompts = {
             uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()
         }

@@ -1,4 +1,4 @@
-"""Trajectories of a step: waited for, counted, and read once from verl's queue."""
+"""Trajectories of a step are waited for, counted, and read once from verl's queue."""
 
 from types import SimpleNamespace
 
@@ -41,7 +41,7 @@ def pair(uid, second: MaskReason | None = None) -> list[Trajectory]:
 
 @pytest.fixture
 def sample(tmp_path, queue):
-    """Sample a step by verl's own replay buffer; the batch and the step's account."""
+    """Sample a step with verl's own replay buffer; return the batch and the step's account."""
 
     def run(trajectories, prompts=FINISHED, *, rows=1, asked=None, kind=ReplayBuffer):
         queue.put(prompts, trajectories, rows)
@@ -83,7 +83,7 @@ def test_a_step_in_which_nothing_counts_ends_the_run_before_anything_is_computed
 @pytest.mark.parametrize("kind", [ReplayBuffer, ReplayBufferAsync])
 @pytest.mark.parametrize(("status", "left"), [("failure", 1), ("finished", 1), ("finished", 0)])
 def test_a_trajectory_without_a_row_ends_the_run(sample, status, left, kind):
-    """verl would train on the others, or take another group."""
+    """verl would train on the others, or draw another group."""
     trajectories = [*pair("x"), *[trajectory("y")] * left]
     with pytest.raises(TrajectoryFailedError, match=rf"\by\b.* {left} of 2\b"):
         sample(trajectories, {"x": "finished", "y": status}, kind=kind)
@@ -131,7 +131,9 @@ def test_a_step_that_lost_rows_on_its_way(tmp_path):
 
 @pytest.fixture
 def parsed(queue, monkeypatch):
-    """Two groups of two trajectories of three rows in the queue; what is parsed of them."""
+    """Put two groups of two trajectories of three rows into the queue; return the list of what is
+    parsed of them.
+    """
     queue.put(FINISHED, [*pair("x"), *pair("y")], rows=3)
     found, parse = [], TrajectoryDigest.from_json.__func__
     counted = classmethod(lambda cls, text: found.append(text) or parse(cls, text))
@@ -140,7 +142,9 @@ def parsed(queue, monkeypatch):
 
 
 class Trainer(DocAgentTrainerMixin):
-    """The trainer of a step, without models: what it does with trajectories is its own."""
+    """The trainer of a step without models; its treatment of trajectories is that of the
+    package.
+    """
 
     def __init__(self, run_dir, each=2):
         self._run_dir, self.global_steps = run_dir, 7

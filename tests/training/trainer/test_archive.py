@@ -45,7 +45,7 @@ def test_unreadable_lines_are_named(tmp_path):
 
 
 def test_half_a_character_loses_no_step(tmp_path):
-    """It may come from a document, a service or a system of the user's, and stand anywhere."""
+    """It may come from a document, a service or a user's system, and be anywhere."""
     broken = trajectory()
     broken.sample["question"] = broken.error = broken.text = broken.turns[0].text = HALF
     broken.turns[0].info = {"query": HALF, HALF: [HALF]}

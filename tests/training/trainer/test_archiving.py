@@ -1,4 +1,4 @@
-"""Columns of the queue with the numbers of sampled tokens, and the files that keep them."""
+"""Columns of the queue with the numbers of sampled tokens, and the files that store them."""
 
 import pytest
 import torch
@@ -27,7 +27,9 @@ FIELDS = {
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Give columns of rows as the queue does, `at_once` rows at a time."""
+    """Return a function that returns columns of rows as the queue does, `at_once` rows at a
+    time.
+    """
 
     def run(names, turns, fields, at_once):
         def get(keys, partition_id, select_fields):

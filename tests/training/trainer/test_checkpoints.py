@@ -1,4 +1,4 @@
-"""Checkpoints that verl's own `_save_checkpoint` writes, and runs that go on from them."""
+"""Checkpoints that verl's own `_save_checkpoint` writes, and runs that resume from them."""
 
 from types import SimpleNamespace
 
@@ -35,7 +35,7 @@ class KilledError(RuntimeError):
 
 
 class Worker:
-    """Saves a part; may end the run in it."""
+    """A worker that saves a part, and may end the run while it saves."""
 
     def __init__(self, root):
         self.root, self.asked, self.last = root, [], None
@@ -48,7 +48,9 @@ class Worker:
 
 
 class Told(CheckpointCallback):
-    """Steps with whether they are whole and who is tracked, when it is told of them."""
+    """A callback that records, for each saved step, whether its checkpoint is complete and which
+    step the tracker names.
+    """
 
     calls = ()
 
@@ -78,7 +80,7 @@ def make(tmp_path, recipe):
 
 
 def save(trainer, *steps, killed_in=None):
-    """Save steps; the run may be killed in the critic's part of one."""
+    """Save steps; the run may be killed in the critic's part of a step."""
     trainer.critic_wg.last = killed_in
     for trainer.global_steps in steps:
         if trainer.global_steps == killed_in:
@@ -146,7 +148,7 @@ PLAIN = {"test_freq": 2, "val_before_train": False, "val_only": False}
 
 
 class Loop:
-    """The order of verl's `fit`, with nothing to train."""
+    """A loop in the order of verl's `fit`, with nothing to train."""
 
     def fit(self, manager):
         if self.config.trainer.val_before_train:
@@ -185,7 +187,9 @@ class Trainer(CheckpointsMixin, Loop):
 
 @pytest.fixture
 def run_dir(tmp_path):
-    """Four steps; those after which a checkpoint is saved may be interrupted."""
+    """Return a run of four steps, which may be interrupted after steps whose checkpoints are
+    saved.
+    """
     for step in range(1, 5):
         write_trajectories(tmp_path, step, [])
         write_metrics(tmp_path, step, {"a": float(step)})
@@ -198,7 +202,7 @@ def interrupt(run_dir, step):
 
 @pytest.mark.parametrize(("step", "validated"), [(2, True), (4, True), (3, False)])
 def test_a_validation_that_was_cut_off_is_made_up_for(run_dir, step, validated):
-    """Steps without one get their line alone."""
+    """Steps without a validation get only their line."""
     interrupt(run_dir, step)
     trainer = Trainer(run_dir, step)
     assert (trainer.begun, trainer.global_steps) == (True, step + 1)

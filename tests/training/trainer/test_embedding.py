@@ -1,4 +1,4 @@
-"""Texts of trajectories, their vectors, and where these are made."""
+"""Texts of trajectories, their vectors, and the place where these are computed."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What verl's estimators make of the trajectory that masking leaves of a group."""
+"""verl's estimators and a group of which masking leaves one trajectory."""
 
 import inspect
 
@@ -16,7 +16,7 @@ MATES = [0.5, 1.0, 0.0]
 
 
 def advantage(name: str, reward: float) -> float:
-    """Of the trajectory that is alone, beside a whole group."""
+    """Return the advantage of the trajectory that is alone in its group, beside a whole group."""
     function, ones = ADV_ESTIMATOR_REGISTRY[name], torch.ones(1 + len(MATES), 2)
     given = {
         "token_level_rewards": torch.tensor([[0.0, each] for each in [reward, *MATES]]),

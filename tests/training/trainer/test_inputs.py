@@ -52,7 +52,7 @@ def test_a_turn_without_tokens_passes_its_terms_on_to_an_earlier_row():
 
 
 def test_steps_are_counted_over_all_rows_of_a_trajectory():
-    """A row of two turns, and turns whose row was dropped."""
+    """One row has two turns, and some turns' rows were dropped."""
     made = sample(*(turn(row, {}) for row in (0, 0, -1, 1)))
     turn_index = torch.tensor([[0, 0, -1, 1], [0, -1, -1, -1]])
     steps = steps_of([made, made], torch.tensor([0, 1]), turn_index).tolist()

@@ -72,8 +72,8 @@ def test_a_service_that_is_down_ends_the_run():
 
 
 def test_the_buffer_of_verl_asks_for_trajectories(queue, monkeypatch):
-    """Finished groups: one whose trajectories are equal, of three rows each, and one whose are
-    not.
+    """There are two finished groups: one has equal trajectories of three rows each, and the other's
+    trajectories differ.
     """
     made = replay_buffer(filter_groups_metric="reward")
     queue.put({}, [trajectory(1.0, n) for n in range(2)], rows=3)

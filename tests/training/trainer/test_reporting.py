@@ -1,4 +1,4 @@
-"""Stages of the trainer's start, by verl's own lines."""
+"""Stages of the trainer's start are recognised by verl's own lines."""
 
 import inspect
 import logging

@@ -1,4 +1,4 @@
-"""Log-probs of the server and the trainer: when a run ends of them, and when verl edits the mask by
+"""Log-probs of server and trainer: a run ends if they differ too much, and verl edits the mask by
 them.
 """
 
@@ -19,8 +19,8 @@ MOST = WatchConfig().most_apart
 
 
 def told_by_verl(trainer):
-    """Metrics of log-probabilities of sampled tokens, one row, which the server gave -1, -3 and
-    -2.
+    """Return verl's metrics of the log-probs of one row's sampled tokens, which the server gave -1,
+    -3 and -2.
     """
     columns = {
         "rollout_log_probs": [-1.0, -3.0, -2.0],

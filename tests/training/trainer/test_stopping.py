@@ -1,4 +1,4 @@
-"""A trainer that is asked to end, in the order of verl's loop; kills of whole runs: `tests/e2e`."""
+"""A trainer that is asked to end, in the order of verl's loop; `tests/e2e` kills whole runs."""
 
 from types import SimpleNamespace
 
@@ -57,7 +57,7 @@ class Loop:
 
 
 class Wish:
-    """Of a look on: asked, and overdue some looks later."""
+    """A wish to end that is made at a certain look, and is overdue some looks later."""
 
     def __init__(self, trainer, asked, overdue):
         self.trainer, self.first, self.last, self.obeyed = trainer, asked, overdue, False
@@ -75,7 +75,7 @@ class Wish:
 
 
 class Trainer(StoppingMixin, Loop):
-    """Asked after some looks into the queue."""
+    """A trainer that is asked to end after some looks into the queue."""
 
     def __init__(self, asked=99, overdue=99, *, due=(), parts=1, mode="sync", ended=None):
         self.global_steps, self.due, self.parts, self.trainer_mode = 1, due, parts, mode
@@ -105,7 +105,7 @@ class Trainer(StoppingMixin, Loop):
         self.calls.append("switch")
 
     def next_questions(self):
-        """Those that a run which goes on from the last checkpoint draws."""
+        """Return the questions that a run which resumes from the last checkpoint draws."""
         loader = StatefulDataLoader(list(range(20)), batch_size=2)
         loader.load_state_dict(self.checkpoints[-1][2])
         return next(iter(loader)).tolist()
@@ -113,7 +113,7 @@ class Trainer(StoppingMixin, Loop):
 
 @pytest.fixture(autouse=True)
 def ended(monkeypatch):
-    """A queue of the trainer's own, and the workers that were ended."""
+    """Give each trainer a queue of its own; return the list of workers that were ended."""
     killed = []
     made = []
     begin = Trainer.__init__
@@ -177,7 +177,9 @@ def test_the_first_step_of_a_start_leaves_nothing_to_save(ended):
 
 
 def test_a_step_that_is_trained_in_part_is_not_given_up():
-    """Its weights are of no step: it goes on until its end, or that of the driver's patience."""
+    """The step's weights belong to no step, so it continues until its end or that of the driver's
+    patience.
+    """
     trainer = Trainer(asked=7, overdue=7, parts=2)  # in the second part of the second step
     assert [saved[:2] for saved in trainer.checkpoints] == [(2, 2)]
     assert trainer.next_questions() == [4, 5]

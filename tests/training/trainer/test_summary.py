@@ -102,8 +102,8 @@ def test_the_funnel_is_of_the_trajectories_whose_evidence_is_known():
     ("stages", "share"), [(["all", "found", "all"], 0.75), (["sought", "right", None], 0)]
 )
 def test_rewards_of_trajectories_that_looked_for_nothing_are_told(stages, share):
-    """A trajectory of the first kind answers at once and gets a third of what a right answer gets,
-    or more.
+    """A trajectory of the first kind answers at once and gets at least a third of the reward of a
+    right answer.
     """
     trajectories = [TrajectoryDigest.of(played(reward=reward)) for reward in (1.75, 1.0, 1.25)]
     for trajectory, stage in zip(trajectories, stages, strict=True):
@@ -141,7 +141,7 @@ def test_turns_go_on_in_the_next_row():
 
 
 def trajectory(uid="u0", number=0, *, rewards=(1.0,), rows=None):
-    """A trajectory whose turns were paid `rewards`."""
+    """Return a trajectory whose turns have these rewards."""
     turns = [
         TrajectoryTurn("t", "end_of_turn", [1], [0.0], reward=reward, row=row)
         for reward, row in zip(rewards, rows or [0] * len(rewards), strict=True)
@@ -155,7 +155,9 @@ def trajectory(uid="u0", number=0, *, rewards=(1.0,), rows=None):
 
 
 def masked(uid, reason, number=0, *, paid=None):
-    """One that was not played, or, where it was paid, one of a single turn without tokens."""
+    """Return a masked trajectory: one that was not played, or, with a reward, one with a single
+    turn without tokens.
+    """
     made = trajectory(
         uid, number, rewards=() if paid is None else (paid,), rows=() if paid is None else (-1,)
     )
@@ -167,7 +169,9 @@ def masked(uid, reason, number=0, *, paid=None):
 
 @pytest.fixture
 def validate(tmp_path):
-    """verl's own validation metrics, by the trainer of this package, without their first part."""
+    """Return a function that computes verl's own validation metrics with this package's trainer,
+    without their first part.
+    """
 
     def run(trajectories, expected=None, rewards=None):
         trainer = object.__new__(DocAgentSync)
@@ -247,7 +251,7 @@ def test_a_control_token_at_once_saves_no_penalty_and_earns_nothing(validate, pa
 
 
 def test_all_rows_of_a_trajectory_count_and_others_keep_their_reward(validate):
-    """verl hands over the reward of the last row; other agent loops have no trajectory."""
+    """verl passes the reward of the last row; rows of other agent loops have no trajectory."""
     several = trajectory("a", rewards=(0.25, 0.5, 0.125), rows=(0, 1, 2))
     assert validate([several], rewards=[0.125])["made/reward/mean@1"] == 0.875
     metrics = validate([None, masked("b", MaskReason.SAMPLE)], rewards=[0.5, 0.0])

@@ -18,7 +18,7 @@ NAMES = ("WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_ID")
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    """Without the trackers' variables, now and afterwards."""
+    """Remove the trackers' variables, now and after the test."""
     for name in NAMES:
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -26,7 +26,7 @@ def _environment(monkeypatch):
 
 @pytest.fixture
 def mlflow(monkeypatch):
-    """The part of MLflow that is asked; the package is the user's to install."""
+    """Replace the part of MLflow that is used, since the package is not installed."""
     module = ModuleType("mlflow")
     run = SimpleNamespace(
         info=SimpleNamespace(run_id="m1"), data=SimpleNamespace(params={"a/b": "1"})

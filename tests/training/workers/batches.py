@@ -1,5 +1,5 @@
-"""Micro-batches in the layout of verl's V1 trainer, from strings; what verl makes of a token by
-hand.
+"""Micro-batches in the layout of verl's V1 trainer, made from strings; and verl's formulas for a
+token, by hand.
 """
 
 from typing import Any
@@ -32,7 +32,9 @@ def rule(scope: KlScope = KlScope.IMAGE, at: KlPlace = KlPlace.LABEL) -> Observa
 
 
 def batch(responses: list[str], prompts: list[int]) -> TensorDict:
-    """Rows of prompts of the given lengths and responses spelled with the letters of `KINDS`."""
+    """Return rows of prompts of the given lengths and of responses spelled with the letters of
+    `KINDS`.
+    """
     columns = {
         "prompts": [torch.full((n,), 3) for n in prompts],
         "responses": [torch.tensor([KINDS[kind] for kind in text]) for text in responses],
@@ -46,13 +48,13 @@ def batch(responses: list[str], prompts: list[int]) -> TensorDict:
 
 
 def drawn(sizes: list[int], generator: torch.Generator, scale: float = 1.0) -> list[Tensor]:
-    """Rows of these lengths."""
+    """Return rows of these lengths."""
     return [scale * torch.randn(n, generator=generator) for n in sizes]
 
 
 def gradients(loss, data: TensorDict, **outputs: Tensor) -> tuple[float, dict, Tensor]:
-    """Value and metrics of a loss of `own` log-probs and other outputs of the model, and its
-    gradient.
+    """Return the value and the metrics of a loss of `own` log-probs and other outputs of the model,
+    and its gradient.
     """
     values = data["own"].values().clone().requires_grad_()
     own = torch.nested.nested_tensor_from_jagged(values, data["own"].offsets())
@@ -64,8 +66,8 @@ def gradients(loss, data: TensorDict, **outputs: Tensor) -> tuple[float, dict, T
 def with_numbers(
     data: TensorDict, totals: dict[str, int], *, tokens: int, rows: int, workers: int = 1
 ) -> TensorDict:
-    """What verl's engine and `PolicyWorker` add to a micro-batch: counts over the whole
-    mini-batch.
+    """Return a micro-batch with the counts over the whole mini-batch that verl's engine and
+    `PolicyWorker` add.
     """
     data = data.copy()
     numbers = {"dp_size": workers, "batch_num_tokens": tokens, "global_batch_size": rows}
@@ -74,7 +76,7 @@ def with_numbers(
 
 
 def actor(mode: str, **changes: Any) -> FSDPActorConfig:
-    """Of verl's PPO loss with a KL on sampled tokens."""
+    """Return the configuration of verl's PPO loss with a KL on sampled tokens."""
     plain = {
         "rollout_n": 1,
         "ppo_mini_batch_size": 4,
@@ -89,7 +91,7 @@ def actor(mode: str, **changes: Any) -> FSDPActorConfig:
 def token_loss(
     own: Tensor, old: Tensor, ref: Tensor, a: Tensor, clip_c: float, weight: float = 1.0
 ) -> Tensor:
-    """The clipped surrogate and the KL (k3) of a token, by hand."""
+    """Return the clipped surrogate and the KL (k3) of a token, by hand."""
     ratio, d = (own - old).exp(), ref - own
     loss = torch.max(-a * ratio, -a * ratio.clamp(1 - CLIP, 1 + CLIP))
     if a < 0:

@@ -1,4 +1,4 @@
-"""A tiny Qwen2.5-VL in verl's FSDP engines, its vision tower frozen or not."""
+"""Program: a tiny Qwen2.5-VL in verl's FSDP engines, its vision tower frozen or not."""
 
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,9 @@ def worker(
 
 
 def weights(made: TrainingWorker) -> dict[str, Tensor]:
-    """As they are sent to the rollout server, whole; a value model's head included."""
+    """Return the whole weights as they are sent to the rollout server, including a value model's
+    head.
+    """
     state = made.engine.module.state_dict()
     return {name: engines.whole(value).detach().clone() for name, value in state.items()}
 
@@ -52,7 +54,7 @@ def is_vision(name: str) -> bool:
 
 
 def moved(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, float]:
-    """The largest change, in the vision tower and elsewhere."""
+    """Return the largest change, in the vision tower and elsewhere."""
     changes = {name: float((value - before[name]).abs().max()) for name, value in after.items()}
     parts = {"vision": True, "language": False}
     return {
@@ -62,7 +64,7 @@ def moved(before: dict[str, Tensor], after: dict[str, Tensor]) -> dict[str, floa
 
 
 class LocalFSDP(FullyShardedDataParallel):
-    """FSDP1 on the processor: it would broadcast the weights, from an accelerator; here is one
+    """FSDP1 on the CPU. It would broadcast the weights from an accelerator; here is only one
     worker.
     """
 
@@ -71,7 +73,7 @@ class LocalFSDP(FullyShardedDataParallel):
 
 
 def allow_fsdp1() -> None:
-    """Let verl's FSDP1 engines run on the processor."""
+    """Let verl's FSDP1 engines run on the CPU."""
     transformer_impl.FSDP = LocalFSDP
     load = transformer_impl.load_fsdp_model_to_gpu
     # its device string needs a number

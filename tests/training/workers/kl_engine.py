@@ -1,4 +1,4 @@
-"""Losses in verl's FSDP2 engines of a tiny text model, and the same by hand.
+"""Program: losses in verl's FSDP2 engines of a tiny text model, and the same by hand.
 
 They are the exact observation KL, and the one averaged by trajectory.
 """
@@ -60,7 +60,7 @@ def by_hand(
     data: TensorDict,
     rejected: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The loss and the mean divergence, a row at a time, from dense logits; all of a row may be
+    """Return the loss and the mean divergence from dense logits, row by row; all of a row may be
     rejected.
     """
     surrogate, divergences = torch.zeros(()), []
@@ -81,7 +81,9 @@ def by_hand(
 
 
 class Run:
-    """Policy and reference of one checkpoint, wired as `ObservationKlMixin` wires them."""
+    """A policy and a reference from one checkpoint, connected as `ObservationKlMixin` connects
+    them.
+    """
 
     def __init__(self, path: Path, packed: int | None) -> None:
         model = {"use_fused_kernels": False} if packed is None else engines.FUSED
@@ -109,7 +111,8 @@ class Run:
     def update(
         self, part: TensorDict, rejected: int | None = None
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """One step of the trainer: the reference's pass, then the update; gradients and metrics.
+        """Make one step of the trainer: the reference's pass, then the update; return gradients and
+        metrics.
 
         All tokens of a row may be rejected between the two.
         """
@@ -171,7 +174,7 @@ def slopes(model: PreTrainedModel, loss: Tensor) -> dict[str, Tensor]:
 def trajectories_by_hand(
     path: Path, data: TensorDict, rows: list[int]
 ) -> tuple[float, dict[str, Any]]:
-    """A token at a time, from dense logits, of a mini-batch of some rows."""
+    """Compute the loss of a mini-batch of some rows token by token, from dense logits."""
     model = AutoModelForCausalLM.from_pretrained(
         path, attn_implementation="sdpa", dtype=torch.float32
     )

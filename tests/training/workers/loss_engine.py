@@ -1,5 +1,5 @@
-"""Updates by verl's FSDP2 engines of a tiny text model, of which not everything is trained, against
-float64.
+"""Program: updates by verl's FSDP2 engines of a tiny text model, of which not everything is
+trained, compared with float64.
 
 On one rank or two. Prints the largest differences of each case; `LOSS_CASES=all` runs every layout
 of each.
@@ -55,14 +55,14 @@ HALF = [*PLAIN[:4], *[LEFT_OUT] * 4]
 
 
 def step(made: Any, rows: list[SpelledRow], output: str) -> TensorDict:
-    """A whole step, with numbers around what the worker says of its rows."""
+    """Return a whole step, with values near the worker's own outputs for its rows."""
     data = make_batch(rows, WORDS, engines.IMAGE)
     add_numbers(data, engines.outputs(made, data, output))
     return data
 
 
 def cases(modes: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Means, masks and layouts: all, or of each pair of the former one of the latter."""
+    """Yield means, masks and layouts: all combinations, or one layout for each mean and mask."""
     whole = os.environ.get("LOSS_CASES") == "all"
     for number, masks in enumerate(MASKS):
         for place, mode in enumerate(modes):
@@ -72,7 +72,9 @@ def cases(modes: list[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def objective(mode: str) -> Objective:
-    """A mean by trajectory goes with no observation KL."""
+    """Return the objective of a mode; the mean by trajectory does not go together with an
+    observation KL.
+    """
     observation = 0.0 if mode == TRAJECTORY else 0.3
     return Objective(mode, kl_type=KL_TYPES[mode], observation=observation, images=mode == MODES[0])
 
@@ -92,7 +94,7 @@ def compared(made: Any, kind: str, output: str, modes: list[str]) -> dict[str, d
 def by_model(
     path: Path, data: TensorDict, rows: list[SpelledRow], goal: Objective
 ) -> dict[str, Tensor]:
-    """Gradients by parameters in float64, from dense logits, a row at a time."""
+    """Return the gradients by parameter in float64, from dense logits, row by row."""
     model = AutoModelForCausalLM.from_pretrained(
         path, attn_implementation="sdpa", dtype=torch.float64
     )
@@ -109,7 +111,7 @@ def by_model(
 
 
 def parameters(made: Any, path: Path) -> dict[str, float]:
-    """How far gradients of the parameters are from the reference's, by mean."""
+    """Return how far gradients of the parameters are from the reference's, for each mean."""
     rows = MASKS["masked, empty, rejected"]
     data, found = step(made, rows, "log_probs"), {}
     for mode in MODES:
@@ -122,8 +124,8 @@ def parameters(made: Any, path: Path) -> dict[str, float]:
 
 
 def of_verl(path: Path) -> dict[str, float]:
-    """How far verl's own worker is off, by what is left out; a mean over rows and one over
-    tokens.
+    """Return how far verl's own worker is off, by what is left out, for a mean over rows and one
+    over tokens.
     """
     made = engines.worker(WITHOUT, path)
     found = {}
@@ -143,7 +145,9 @@ def own_part(data: TensorDict) -> TensorDict:
 
 
 def nothing(path: Path) -> dict[str, Any]:
-    """Weights that an optimizer with momentum leaves where a mini-batch has nothing to train."""
+    """Report how weights change under an optimizer with momentum if a mini-batch has nothing to
+    train.
+    """
     made = engines.worker(POLICY_WORKER, path, lr=0.01)
     rows = [LEFT_OUT] * len(PLAIN)
     empty, half = step(made, rows, "log_probs"), step(made, HALF, "log_probs")

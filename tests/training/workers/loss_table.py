@@ -1,5 +1,5 @@
-"""`python -m tests.training.workers.loss_table`: the largest differences of losses from float64, as
-a table.
+"""`python -m tests.training.workers.loss_table` prints the largest differences of losses from
+float64 as a table.
 
 Each mean with each kind of row that is left out, on one rank and on two, over all cuts into
 micro-batches and mini-batches; takes minutes.
@@ -19,7 +19,9 @@ RANKS = (1, 2)
 
 
 def table() -> list[str]:
-    """Lines of Markdown: a mean a row, what is left out by columns, `one rank / two ranks`."""
+    """Return lines of Markdown: one mean per row, one kind of left-out rows per column, `one rank /
+    two ranks`.
+    """
     os.environ["LOSS_CASES"] = "all"
     largest: dict[tuple[str, str, int], float] = defaultdict(float)
     cases = 0

@@ -18,7 +18,9 @@ TEXT = {"vocab_size": 64, "num_hidden_layers": 1, "num_key_value_heads": 1, **SI
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
-    """Updates of policies and critics in verl's engines, and what their checkpoints bring back."""
+    """Return the report on updates of policies and critics in verl's engines, and on what their
+    checkpoints restore.
+    """
     return last_report(
         warm_python, "tests.training.workers.frozen_engine", tmp_path_factory.mktemp("frozen")
     )

@@ -12,8 +12,8 @@ from tests.training.workers.batches import batch, nested
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
-    """verl's engines, FSDP2 over two processes: at the reference and away from it, then by
-    trajectory.
+    """Return the report of verl's engines, FSDP2 over two processes: at the reference and away from
+    it, then by trajectory.
     """
     folder = tmp_path_factory.mktemp("engine")
     return last_report(warm_python, "tests.training.workers.kl_engine", folder, ranks=2)
@@ -104,7 +104,7 @@ def test_keys_know_tokens_and_log_probs():
 
 
 class Queue:
-    """The transfer queue as one dictionary of fields."""
+    """A transfer queue that is one dictionary of fields."""
 
     def __init__(self, masks):
         self.data = TensorDict({"response_mask": nested(masks)}, batch_size=len(masks))

@@ -33,7 +33,9 @@ EXACT = CONFIG.model_copy(update={"type": KlType.EXACT})
 
 
 def full(responses: list[str] = RESPONSES, prompts: list[int] = PROMPTS) -> TensorDict:
-    """With the log-probs of all parties; `own` (whole rows) is the policy's output."""
+    """Return a batch with the log-probs of all parties; `own` (whole rows) is the policy's
+    output.
+    """
     generator = torch.Generator().manual_seed(0)
     data = batch(responses, prompts)
 
@@ -56,7 +58,9 @@ def term(config: ObservationKl = CONFIG, mode: str = "token-mean", **options) ->
 
 
 def run(loss, data: TensorDict, part=slice(None), **numbers) -> tuple[float, dict, torch.Tensor]:
-    """Loss, metrics and the gradient of the log-probs of some rows, counted over all."""
+    """Return the loss, the metrics and the gradient of the log-probs of some rows, with counts over
+    all rows.
+    """
     totals = observation_totals(read_rows(data), rule())
     chosen = tu.index_select_tensor_dict(data, list(range(len(data)))[part])
     chosen = with_numbers(chosen, totals, **({"tokens": SAMPLED, "rows": ROWS} | numbers))
@@ -64,7 +68,7 @@ def run(loss, data: TensorDict, part=slice(None), **numbers) -> tuple[float, dic
 
 
 def k3_by_row(data: TensorDict, kind: str) -> list[list[float]]:
-    """The estimator at the tokens of a kind, in rows that hold a sampled token."""
+    """Return the estimator at the tokens of a kind, in rows that have a sampled token."""
     found = []
     rows = zip(RESPONSES, PROMPTS, data["own"].unbind(), data["ref_log_prob"].unbind(), strict=True)
     for text, prompt, own, ref in rows:

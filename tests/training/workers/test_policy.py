@@ -1,6 +1,4 @@
-"""The workers of a policy and of a critic: what is put in the place of verl's, and what stays
-verl's.
-"""
+"""The workers of a policy and of a critic: which parts replace verl's, and which remain verl's."""
 
 import pytest
 import ray
@@ -100,7 +98,9 @@ def test_the_critics_worker_is_replaced_and_no_other():
 
 
 def called(method: object) -> dict | None:
-    """How verl sends a method its arguments; partial functions compare by identity."""
+    """Return how verl passes a method its arguments; partial functions compare by identity, so
+    their parts are returned.
+    """
     registered = getattr(method, MAGIC_ATTR, None)
     if registered is None or not isinstance(registered["dispatch_mode"], dict):
         return registered

@@ -1,4 +1,4 @@
-"""The losses of policy and critic against float64, where not everything of a mini-batch is
+"""The losses of policy and critic, compared with float64, if not everything of a mini-batch is
 trained.
 """
 
@@ -87,7 +87,7 @@ def test_a_mini_batch_of_which_nothing_is_trained_leaves_the_weights_alone(repor
 
 @pytest.mark.slow
 def test_verl_alone_shrinks_the_update_of_the_others(report):
-    """Two of eight rows are masked, whose tokens count nowhere; of others some tokens are
+    """Two of eight rows are masked, and their tokens do not count; in other rows some tokens are
     rejected.
     """
     found = report["verl"]
@@ -97,7 +97,9 @@ def test_verl_alone_shrinks_the_update_of_the_others(report):
 
 
 def test_the_mean_is_that_of_the_three_alone_when_one_of_four_is_masked():
-    """By hand: gradients of -A / tokens / rows at a ratio of 1; verl's own are 3/4 of these."""
+    """By hand, the gradients are -A / tokens / rows at a ratio of 1; verl's own are 3/4 of
+    these.
+    """
     rows = [SpelledRow(2, kinds, n) for n, kinds in enumerate(("ss", "sosss", "s", "oo"))]
     data = make_batch(rows, (10, 60), IMAGE)
     own = [torch.full((len(row.kinds),), -1.0) for row in rows]
@@ -115,8 +117,8 @@ def test_the_mean_is_that_of_the_three_alone_when_one_of_four_is_masked():
 
 
 def whole_rows(data: TensorDict, parts: list[torch.Tensor]) -> torch.Tensor:
-    """Outputs of the model over prompts and responses: each stands one position before its
-    token.
+    """Return the model's outputs over prompts and responses, where each output is one position
+    before its token.
     """
     lengths = data["prompts"].offsets().diff().tolist()
     return nested(
@@ -134,7 +136,9 @@ def update(
     cut: list[list[int]],
     workers: int = 1,
 ) -> tuple[dict, float]:
-    """Rows as a loss has seen them, and the sum over micro-batches, for which the engine counts."""
+    """Return rows as a loss has seen them, and the sum over micro-batches, for which the engine
+    provides the counts.
+    """
     numbers = {"dp_size": workers, "batch_num_tokens": int(data["response_mask"].sum())}
     numbers |= {"global_batch_size": trained_rows(data)} | observation_totals(read_rows(data), RULE)
     recorder, total = Recorder(loss), 0.0
@@ -154,7 +158,7 @@ steps = st.lists(st.tuples(st.integers(1, 3), kinds), min_size=1, max_size=5)
 
 
 def cut_of(rows: list, draw: st.DataObject) -> list[list[int]]:
-    """Micro-batches in any order."""
+    """Return micro-batches in any order."""
     order = draw.draw(st.permutations(range(len(rows))))
     ends = sorted(draw.draw(st.sets(st.integers(1, len(rows) - 1)))) if len(rows) > 1 else []
     return [order[a:b] for a, b in zip([0, *ends], [*ends, len(rows)], strict=True)]

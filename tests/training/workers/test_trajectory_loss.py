@@ -45,8 +45,8 @@ LOSS = TrajectoryMeanLoss(base("token-sum"))
 
 
 def full(seed: int = 0, whole: list[int] = WHOLE) -> TensorDict:
-    """Ratios on both sides of every clip, advantages of both signs, weights of a rollout
-    correction.
+    """Return a batch with ratios on both sides of every clip, advantages of both signs, and weights
+    of a rollout correction.
     """
     generator = torch.Generator().manual_seed(seed)
     data = batch(RESPONSES, PROMPTS)
@@ -62,8 +62,8 @@ def full(seed: int = 0, whole: list[int] = WHOLE) -> TensorDict:
 
 
 def by_hand(data: TensorDict) -> tuple[float, list[torch.Tensor]]:
-    """A token at a time: the mean over trajectories of the mean over the tokens of their rows; its
-    gradient.
+    """Return the mean over trajectories of the mean over the tokens of their rows, computed token
+    by token, and its gradient.
     """
     leaves = [row.clone().requires_grad_() for row in data["own"].unbind()]
     names = ["entropy", "old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights"]
@@ -82,7 +82,9 @@ def by_hand(data: TensorDict) -> tuple[float, list[torch.Tensor]]:
 
 
 def run(loss, data: TensorDict, rows: list[int], share: float, workers: int = 1):
-    """Loss, gradient of the log-probs by row, metrics of a micro-batch of some rows."""
+    """Return the loss, the gradient of the log-probs by row, and the metrics of a micro-batch of
+    some rows.
+    """
     part = tu.index_select_tensor_dict(data, rows)
     numbers = {"batch_num_tokens": sum(TOKENS[row] for row in rows), "global_batch_size": len(rows)}
     tu.assign_non_tensor(part, dp_size=workers, **numbers, **{TRAJECTORIES: share})
@@ -139,8 +141,8 @@ def test_with_one_row_a_trajectory_it_is_verls_mean_over_rows():
 
 
 def test_a_mini_batch_with_a_part_of_a_trajectory():
-    """Four of the seven tokens of the first trajectory beside all of the second: 4/7 and 1, over
-    11/7.
+    """There are four of the seven tokens of the first trajectory, and all of the second: 4/7 and 1,
+    over 11/7.
     """
     data = full()
     share = trajectories_in(tu.index_select_tensor_dict(data, [0, 2]))
