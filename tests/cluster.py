@@ -20,7 +20,7 @@ ENVIRONMENT = {
     "RAY_worker_register_timeout_seconds": "300",
 }
 MARK = "DOCAGENT_TEST_NODE"
-"""Says of every process that a node starts which node that was; forks of a warm interpreter are
+"""A variable that tells of every process which node started it; forks of a warm interpreter are
 nobody's children.
 """
 HIDE = 'mount --bind "$0" "$1" && shift && exec "$@"'

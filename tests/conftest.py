@@ -35,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 pytest_plugins = ["tests.composing"]
 
 SLOW = "mark.slow"
-"""Stands in each file with slow tests."""
+"""A text that each file with slow tests contains."""
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 
 # a busy machine is no failure; the same examples each time, others with HYPOTHESIS_PROFILE=explore

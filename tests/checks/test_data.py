@@ -12,7 +12,7 @@ BARE = {"evidence_pages": (), "evidence_boxes": {}}
 UNANSWERABLE = {**BARE, "answers": (), "answerable": False}
 UNANSWERED = {"answers": (), "answerable": None}
 LONG = {"question": "Which page? " * 5000}
-"""More than the prompt of any recipe holds."""
+"""More than fits into the prompt of any recipe."""
 
 
 @pytest.fixture

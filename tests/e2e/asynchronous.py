@@ -15,7 +15,7 @@ from tests.e2e.search_server import SearchServer
 
 STEPS = 3
 OUTAGE_S = 3.0
-"""Of the search server, which then takes its time to start."""
+"""Outage of the search server, which then takes further time to start."""
 
 
 def refused(workspace: Path) -> set[str]:

@@ -25,14 +25,14 @@ from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.processes import end, members
 
 RECIPE, FAMILY = "vrag_rl_qwen3_vl_4b", "qwen3_vl"
-"""Of runs that are about something else than a system."""
+"""The recipe and the family of runs that do not test a system."""
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
 PLACES = 4
 PATIENCE_S = 1800.0
 """A run is given up after this time, on a machine with much else to do too."""
 SECONDS: dict[str, float] = {}
-"""What each run took, in the order in which they ended."""
+"""Seconds that each run took, in the order in which they ended."""
 MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
 
 
@@ -48,8 +48,8 @@ class Run:
     python_path: Path = HERE
     recipe: str = RECIPE
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Of the driver's environment; with `DOCAGENT_WORKSPACE` the command line does not name the
-    workspace.
+    """Variables of the driver's environment; with `DOCAGENT_WORKSPACE` the command line does not
+    name the workspace.
     """
 
     @property

@@ -30,7 +30,7 @@ EXAMPLES = {
         "+reward.custom_reward_function.reward_kwargs.most_turns=6",
     ),
 }
-"""What their docstrings add to the command line."""
+"""Overrides that their docstrings add to the command line."""
 
 SHORT = (
     "trainer.total_training_steps=2",

@@ -11,7 +11,7 @@ from tests.e2e.conftest import PATIENCE_S, Run, kill
 from tests.processes import ends, members, title
 
 SERVER = "vLLMHttpServer"
-"""In the title of Ray's worker that serves."""
+"""A part of the title of Ray's worker that serves."""
 SPAWNED = "spawn_main"
 """In the title of the engine that it starts; warm ones have no other. Their forks are killed with
 it.

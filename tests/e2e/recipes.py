@@ -24,15 +24,15 @@ RECIPES = (
     "unidoc_rl_qwen2_5_vl_7b",
     RECIPE,  # visual tokens of another size, boxes in another unit
 )
-"""What `make test` plays."""
+"""The recipes that `make test` plays."""
 
 TERM = "reward/page_recall"
 
 
 REJECTING = "alden_hybrid_qwen2_5_vl_7b"
-"""One row a trajectory, a critic, a KL on observations."""
+"""A recipe with one row per trajectory, a critic and a KL on observations."""
 FILTERING = "mm_doc_r1_qwen3_4b"
-"""Three rows a trajectory, SPO."""
+"""A recipe with three rows per trajectory and SPO."""
 SWITCHES = {
     REJECTING: (
         # the server samples from nine tenths of the mass, so that its log-probs are above the
@@ -55,14 +55,14 @@ run is killed behind its first checkpoint, and goes on.
 LONGEST_FIRST = (*RANKS, "unidoc_rl_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", REJECTING)
 
 RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm"}
-"""What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by
+"""Retrievers of recipes that do not use BM25; the hybrid of ALDEN finds images by BM25 and texts by
 MiniLM. The asynchronous run finds them by late interaction over page images.
 """
 
 QUESTIONS = {"doc_v_star_qwen2_5_vl_7b": 12, FILTERING: 6, REJECTING: 4, RECIPE: 4}
-"""Questions a step, each played by four trajectories. Some reward terms are rare, and every one is
-to vary in any two steps: soon where groups of equal trajectories are left out, and not where tokens
-are rejected.
+"""Questions per step, each played by four trajectories. Some reward terms are rare, and every
+term has to vary in any two steps: soon if groups of equal trajectories are left out, and not if
+tokens are rejected.
 """
 OTHER_QUESTIONS = 8
 STEPS = (1, 2)

@@ -9,7 +9,7 @@ from docagent_rl.samples.parquet import read_parquet, write_parquet
 from docagent_rl.samples.sample import Sample, Split
 
 PAGES = 8
-"""So many are scanned at least; reading one takes seconds."""
+"""Smallest number of scanned pages; reading a page takes seconds."""
 
 
 def scan(demo: DemoPaths, own: DemoPaths) -> None:

@@ -19,7 +19,7 @@ STEPS = 3
 BATCH = 4
 STOP_S = 20.0
 ROLLOUT = ".generate"
-"""In the title of a process that plays."""
+"""A part of the title of a process that plays."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.asynchronous import STEPS, refused
 
 QUESTIONS, TRAJECTORIES = 4, 4
-"""Of a step, and of a question (the profile's)."""
+"""Questions per step, and trajectories per question (the profile's)."""
 
 
 @pytest.fixture(scope="module")

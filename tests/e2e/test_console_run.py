@@ -9,7 +9,7 @@ from tests.e2e.recipes import steps
 pytestmark = pytest.mark.core
 
 MOST_LINES = 30
-"""Before the first step."""
+"""Largest number of printed lines before the first step."""
 
 
 @pytest.fixture(params=["unidoc_rl_qwen2_5_vl_7b"], scope="module")

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.separate import QUESTIONS, STEPS
 
 TRAJECTORIES = 4
-"""Of a question (the profile's)."""
+"""Trajectories per question (the profile's)."""
 ALL = range(1, STEPS + 1)
 
 

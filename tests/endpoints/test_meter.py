@@ -14,7 +14,7 @@ from tests.chat_server import ChatServer, completion, serving
 from tests.endpoints.conftest import HELLO, client
 
 PER_TOKEN = Price(input=1e5, output=1e5)
-"""A tenth of a dollar a token."""
+"""A tenth of a dollar per token."""
 
 
 async def spend(meter: Meter, estimate: int, used: int) -> None:

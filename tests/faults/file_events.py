@@ -16,7 +16,7 @@ from typing import Any
 
 VARIABLE = "FILE_EVENTS"
 KILL, FULL = "kill", "full"
-"""What happens; from a full disk on nothing can be added, and files can be removed."""
+"""Kinds of faults; from a full disk on nothing can be added, but files can be removed."""
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ADDS = frozenset({"open", "os.mkdir", "os.rename", "os.link", "os.symlink", "fsync"})

@@ -43,7 +43,7 @@ IMPORTS = (
     "docagent_rl.training.trainer.archive",
     "tests.faults.file_events",
 )
-"""What the commands import, but what reads its environment when it is loaded."""
+"""The modules that the commands import, except those that read their environment when loaded."""
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def _flipped(data: bytes, dice: Random) -> bytes:
 
 
 _KEPT_ASIDE = ("replies", "stores", "verdicts")
-"""Folders of what is made again: replies of models, stores of a probe."""
+"""Folders whose content can be made again: replies of models, stores of a probe."""
 
 
 def files(folder: Path) -> Iterator[Path]:

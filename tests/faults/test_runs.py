@@ -14,7 +14,7 @@ from tests.faults.run_damages import Kind, files, kind_of, make, spoil
 pytestmark = pytest.mark.slow
 CASES = 5 * len(Kind)
 EACH = 6
-"""Damages a case."""
+"""Number of damages per case."""
 
 
 @pytest.fixture(scope="module")

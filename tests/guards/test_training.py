@@ -14,7 +14,7 @@ from tests.training.agent_loop.lines import Server, played
 from tests.training.ranks import last_report
 
 SAME = 1e-5
-"""Of numbers in float32."""
+"""The largest difference of equal numbers in float32."""
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from tools.layer_memory.layers import OTHERS, build, configurations, count, shor
 from tools.layer_memory.meter import LiveBytes, as_on_a_gpu, kept_by, per_token
 
 CLOSE = 1.001
-"""Of what is kept, a formula may say this much more."""
+"""Largest ratio of a formula to the counted bytes that are kept."""
 CLOSE_AT_MOST = 1.06
-"""Of the most that lives at a time."""
+"""Largest ratio of a formula to the counted peak of live memory."""
 FAST = {"Qwen/Qwen3-4B", "Qwen/Qwen2.5-VL-3B-Instruct", "Qwen/Qwen3-VL-2B-Instruct"}
 OTHER_WIDTHS = {
     "qwen3": {

@@ -25,7 +25,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "adapter": {"model": LANGUAGE},
 }
 RESUMED = ("language", "adapter")
-"""Saved and loaded: merged and offloaded, and apart."""
+"""Workers that are saved and loaded: merged and offloaded, and with a separate adapter."""
 Sent = dict[str, torch.Tensor]
 
 

@@ -15,7 +15,7 @@ from tests.patches.conftest import SMALL
 
 IMAGE, START, END = 60, 62, 63
 GRID = torch.tensor([[1, 8, 4]])
-"""In patches: eight image tokens."""
+"""An image size in patches: eight image tokens."""
 TEXT = torch.tensor([[5, 6, 7, 8]])
 WITH_IMAGE = torch.tensor([[5, START, *[IMAGE] * 8, END, 6]])
 

@@ -27,7 +27,7 @@ without_flash_attn = pytest.mark.skipif(
 
 IMAGE, START, END = 60, 62, 63
 GRID = torch.tensor([[1, 8, 4]])
-"""In patches: eight image tokens, two windows of the vision tower."""
+"""An image size in patches: eight image tokens, two windows of the vision tower."""
 TEXT = [5, 6, 7, 8, 9]
 WITH_IMAGE = [5, START, *[IMAGE] * 8, END, 6]
 

@@ -160,7 +160,7 @@ def test_response_of_packed_rows_is_cut_out():
 
 
 BATCHES = 4
-"""Of an epoch of twelve rows."""
+"""Batches in an epoch of twelve rows."""
 
 
 def loader() -> StatefulDataLoader:

@@ -10,7 +10,7 @@ from docagent_rl.envs.base import AssistantTurn
 
 HUGE = "9" * 5000
 NUMBERS = ("NaN", "-1", "0", "1e999", HUGE, "3.5", "2-th", "[3, 3]", " ")
-"""Page numbers and indices that are none, or none that exists."""
+"""Texts that are no page number or index, and numbers of pages that do not exist."""
 
 BOXES = (
     [300, 300, 10, 10], [-5, -5, -1, -1], [1e308, 1e308, 1.7e308, 1.7e308], [0, 0, 1e-9, 1e-9],

@@ -86,7 +86,7 @@ class Game:
     rules: Rules
     moves: Mapping[str, Move]
     say: Callable[[str], str]
-    """Writes the last turn, with an answer."""
+    """Writer of the last turn, with an answer."""
     honest: Callable[[Corpus, Sample], Sequence[str]]
     turns: int
     informed: Mapping[str, Move]

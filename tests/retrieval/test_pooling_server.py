@@ -45,7 +45,7 @@ OPTIONS = {
     TinyReranker.CROSS_ENCODER: ["--max-model-len", 128],
     TinyReranker.TEXT: ["--max-model-len", 1024, "--hf-overrides", json.dumps(YES_NO)],
 }
-"""Of the servers of rerankers."""
+"""Options of the servers of rerankers."""
 
 
 @contextmanager

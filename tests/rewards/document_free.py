@@ -22,7 +22,7 @@ from docagent_rl.systems.mm_doc_r1.rewards import correctness
 Score = Callable[[str, str], float]
 """`(gold, text) -> reward of the answer`, in `[0, 1]`."""
 STEPS, SEED = 60, 0
-"""Of the table in docs/rule_judge.md."""
+"""The steps and the seed of the table in docs/rule_judge.md."""
 LEARNT, HELD_OUT = 30, 200
 """Golds that the search sees, and golds on which its text is measured."""
 PIECES = (
@@ -101,7 +101,7 @@ METRICS: Mapping[str, Score] = {
     "judge `anls`": anls,
     "judge `recall`": token_recall,
 }
-"""What rewards answers, by name; VRAG-RL and UniDoc-RL ask the judge."""
+"""The metrics that reward answers, by name; VRAG-RL and UniDoc-RL ask the judge."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 
 DATA = Path(__file__).parent / "data"
 SLOT = "{x}"
-"""Where a frame holds the answer."""
+"""The place of the answer in a frame."""
 
 _PLAIN_GROUPS = frozenset({"bare", "marks", "data", "tags", "label", "box"})
 _GROUPS = {

@@ -13,7 +13,7 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 from tests.rewards.fair_answers import DATA, SLOT, FairGold, read_golds
 
 OTHER_SLOT = "{y}"
-"""Where a frame holds another gold of the kind."""
+"""The place of another gold of the kind in a frame."""
 _ANSWERS = ("phrase", "number", "label")
 """Shapes of golds that a frame makes wrong; verdicts are denied in words of their own."""
 

@@ -9,7 +9,7 @@ from tests.rewards.hostile_answers import read_hostile
 
 PAGE = Path(__file__).parents[2] / "docs" / "rule_judge.md"
 MOST_REFUSED = 0.01
-"""Of the fair answers; the promise is 0.05."""
+"""Largest share of fair answers that may be refused; the promise is 0.05."""
 
 
 @pytest.mark.slow

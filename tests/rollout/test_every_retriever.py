@@ -35,7 +35,7 @@ PAGES = [
     "the sea in winter",
 ]
 SEARCHES = {"mm_doc_r1": {"search": {"engine": "retriever"}}}
-"""Settings with which a system asks the retriever, where it searches by its own words."""
+"""Settings with which a system asks the retriever if it normally searches in its own way."""
 SECTIONS = ("system", "env", "retriever", "text_retriever")
 
 

@@ -20,7 +20,7 @@ from tests.rollout.stage import search
 from tests.rollout.test_rollout import Rewarding
 
 TOLD = []
-"""What the functions of these tests were told, call by call."""
+"""The arguments of the functions of these tests, call by call."""
 HEAD = "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
 KEEPING = (
     "from tests.rollout.test_own_reward import TOLD\n"

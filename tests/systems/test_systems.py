@@ -118,7 +118,7 @@ NAMED = {
     "lab/papers": "whose paper is reproduced",
     "samples/selection.py": "whose paper takes which questions",
 }
-"""Where the name of a system is also that of something else."""
+"""Places in which the name of a system is also that of something else."""
 
 
 NAMES = (*SYSTEMS, "docagent_rl.systems.")

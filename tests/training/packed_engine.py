@@ -23,7 +23,7 @@ from tests.training import engines
 from tests.training.workers.batches import actor, nested
 
 TOKENS = 40
-"""Of a micro-batch; rows have 13 to 17."""
+"""Tokens of a micro-batch; rows have 13 to 17."""
 FLASH = {
     "use_remove_padding": True,
     "override_config": {"attn_implementation": "flash_attention_2"},

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
 
 ENGINE = "import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)"
 LONG_S = 1000.0
-"""Beyond the patience of the engines here."""
+"""Longer than the patience of the engines in this file."""
 
 
 @pytest.fixture(scope="module")

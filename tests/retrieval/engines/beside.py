@@ -13,7 +13,7 @@ STEPS = {"embedded": ("_Build", "keep"), "lancedb": ("LanceCollection", "add")}
 """A call within a build of each engine, when some documents are written and others are not."""
 HOLDS, WAITS = "holds", "waits"
 _PATIENCE_S = 300
-"""After which a process that says nothing counts as stuck."""
+"""Seconds after which a process without a message counts as stuck."""
 
 
 class _WaitReporter(logging.Handler):

@@ -16,7 +16,7 @@ OPTIONS = (
     {"top_k": 2, "doc_id": "animals"},
     {"top_k": 9, "exclude": {PageRef("animals", 2)}},
 )
-"""Of searches."""
+"""The settings of searches."""
 
 
 @contextmanager

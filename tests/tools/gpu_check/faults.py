@@ -256,7 +256,7 @@ FAULTS: dict[str, dict[Callable[[], Any], str]] = {
     "transfer": {transfer_loses_a_tensor: "arrived ['second', 'third'], sent ['first',"},
     "widths": {memory_is_full: "1 layers do not fit at 120 tokens"},
 }
-"""By check, in the order they run; what is wrong, and words of the failure that name it."""
+"""Faults by check, in the order in which they run, with words of the failure that name them."""
 BEFORE = ("imports", "formulas", "loss", "attention", "divergences", "transfer")
 AFTER = ("resume", "widths")
 """Checks that run without a fault, before and after them; `models` needs a process without packed

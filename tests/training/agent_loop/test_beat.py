@@ -10,7 +10,7 @@ from tests.crowd.pulse import Pulse
 from tests.crowd.world import make_world
 
 _PATIENCE_S = 60
-"""For the event loop to answer; one that is held never does, a busy machine's does late."""
+"""Time for the event loop to answer; a blocked one never does, one on a busy machine is late."""
 _RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
 

@@ -12,7 +12,7 @@ from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.training.engine.player import draw_seed
 
 RECIPE = "doc_v_star_qwen2_5_vl_7b"
-"""Its prompt shows images."""
+"""A system whose prompt shows images."""
 VALUES = "actor_rollout_ref.rollout.val_kwargs"
 SCRIPT = """
 import asyncio, json, sys

@@ -51,7 +51,7 @@ WITHOUT = composed_class([PolicyWorker, TrajectoryCountWorker], TrainingWorker)
 """A policy's worker that divides as verl does."""
 LEFT_OUT = EMPTY[3]
 HALF = [*PLAIN[:4], *[LEFT_OUT] * 4]
-"""Of two ranks, one has nothing to train; so does the last of two mini-batches of one rank."""
+"""Rows with which one of two ranks, or the last of two mini-batches, has nothing to train."""
 
 
 def step(made: Any, rows: list[SpelledRow], output: str) -> TensorDict:

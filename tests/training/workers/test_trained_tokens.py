@@ -44,7 +44,7 @@ from tools.gpu_check.loss_reference import (
 from tools.gpu_check.loss_update import critic_settings, policy_settings
 
 MOST = 1e-5
-"""Of differences in float32, as shares of the largest number."""
+"""The largest difference in float32, as a share of the largest number."""
 RANKS = (1, 2)
 
 
