@@ -12,7 +12,7 @@ import pytest
 
 NAMES = ("qwen2_vl", "qwen3_vl", "qwen3_5", "glm4v", "dense_common")
 WHOLE_LOGITS = {"labels", "temperature"}
-"""Arguments of forward passes that return logits; the engine itself divides them and uses labels."""
+"""Arguments of forward passes that return logits; the engine divides them and uses labels."""
 REASONS = {
     # the engine passes position ids and no mask; the window is read from the configuration
     "qwen2_vl.qwen2_vl_attn_forward": {"kwargs"},
