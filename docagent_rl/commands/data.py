@@ -199,7 +199,7 @@ def show(file: _File, rows: int = option(5, "Number of samples.")) -> None:
     chosen = samples[: max(rows, 0)]
     for sample in chosen:
         try:
-            gold = sorted(sample.gold_pages)
+            gold = sorted(sample.labelled_pages)
         except UserError as error:
             raise UserError(f"{file}: question {sample.question_id!r}: {error}") from error
         answers = (

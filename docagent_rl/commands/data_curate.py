@@ -22,6 +22,7 @@ from docagent_rl.samples.parquet import parquet_bytes, read_parquet
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import SplitUnit, unit_key
+from docagent_rl.samples.window import played_length
 
 if TYPE_CHECKING:
     from docagent_rl.lab.collect.case import Case
@@ -154,12 +155,12 @@ def _left_out(
     excluded_documents = frozenset[str]().union(*(sample.document_keys for sample in excluded))
     found: dict[str, str] = {}
     for question, sample in samples.items():
-        pages = sample.extra.get("num_pages")
+        pages = played_length(sample.extra)
         if question in used_ids or unit_key(sample, SplitUnit.QUESTION) in used_keys:
             found[question] = "used before"
         elif sample.document_keys & excluded_documents:
             found[question] = "excluded document"
-        elif longer_than and not (isinstance(pages, int) and pages > longer_than):
+        elif longer_than and (pages is None or pages <= longer_than):
             found[question] = f"not known to be longer than {longer_than} pages"
         elif stratified and not sample.gold_pages and sample.answerable is not False:
             found[question] = "unknown evidence"

@@ -8,25 +8,29 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.window import window_of
 
 if TYPE_CHECKING:
     from docagent_rl.documents.store import Document, DocumentStore
 
 
 def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
-    """Return the gold pages of a question after checking that the store contains all of them.
+    """Return the gold pages of a question, those in play, after checking that the store contains
+    every labelled page.
 
-    Raises a `UserError` that names the question if a document or page is missing, or if there are
-    no gold pages and `allow_empty` is false.
+    Raises a `UserError` that names the question if a document or page is missing, if its document
+    has no such window, or if there are no gold pages and `allow_empty` is false.
     """
-    require_document(sample, sample.doc_id, store)
+    _, pages = played_pages(sample, store)
     gold = frozenset(PageRef(doc_id, page) for doc_id, page in sample.gold_pages)
+    labelled = [PageRef(doc_id, page) for doc_id, page in sorted(sample.labelled_pages)]
     if not gold and not allow_empty:
+        where = f" in its window, pages {pages[0]} to {pages[-1]}" if labelled else ""
         raise UserError(
-            f"question {sample.question_id!r} has no gold pages, so its retrieval cannot be "
+            f"question {sample.question_id!r} has no gold pages{where}, so its retrieval cannot be "
             "rewarded: drop it or set allow_empty_gold"
         )
-    for ref in sorted(gold):
+    for ref in labelled:
         require_document(sample, ref.doc_id, store)
         pages = store.document(ref.doc_id).num_pages
         if ref.page > pages:
@@ -73,12 +77,25 @@ def played_pages(sample: Sample, store: DocumentStore) -> tuple[Document, range]
     require_document(sample, sample.doc_id, store)
     document = store.document(sample.doc_id)
     num_pages = document.num_pages
-    match window := sample.extra.get("window"):
-        case None:
-            return document, range(1, num_pages + 1)
-        case [first, last] if type(first) is type(last) is int and 1 <= first <= last <= num_pages:
-            return document, range(first, last + 1)
-    raise UserError(
-        f"question {sample.question_id!r}: extra.window must be the first and the last of the "
-        f"pages 1 to {num_pages} of {sample.doc_id!r}, found {window!r}; correct it or remove it"
-    )
+    given = sample.extra.get("window")
+    if given is None:
+        return document, range(1, num_pages + 1)
+    window = window_of(sample.extra)
+    if window is None or window[-1] > num_pages:
+        raise UserError(
+            f"question {sample.question_id!r}: extra.window must be the first and the last of the "
+            f"pages 1 to {num_pages} of {sample.doc_id!r}, found {given!r}; correct it or remove it"
+        )
+    return document, window
+
+
+def pages_outside(sample: Sample, store: DocumentStore) -> frozenset[PageRef]:
+    """Return the pages of a question's document outside its window, which no search may find.
+
+    Without a window there are none. Raises as `played_pages` does.
+    """
+    if sample.extra.get("window") is None:
+        return frozenset()
+    document, pages = played_pages(sample, store)
+    every = range(1, document.num_pages + 1)
+    return frozenset(PageRef(sample.doc_id, page) for page in every if page not in pages)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from docagent_rl.actions.base import Box
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.checks import references
+from docagent_rl.envs.checks import played_pages, references
 from docagent_rl.envs.script import Act, ConfigT, Move, TurnWriter, WriterState
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.samples.sample import gold_boxes_of
@@ -40,9 +40,10 @@ class AgentState(WriterState):
         return self.turns - self.turn + 1
 
     @property
-    def num_pages(self) -> int:
-        """The number of pages of the question's document."""
-        return self.store.document(self.sample.doc_id).num_pages
+    def pages(self) -> range:
+        """The pages of the question's document, or of its window of it."""
+        _, pages = played_pages(self.sample, self.store)
+        return pages
 
     @property
     def missing(self) -> list[PageRef]:

@@ -27,7 +27,7 @@ from docagent_rl.envs.base import (
     TextPart,
     UnknownActionError,
 )
-from docagent_rl.envs.checks import checked_gold
+from docagent_rl.envs.checks import checked_gold, pages_outside
 from docagent_rl.envs.effects import Answered, NoNewPage, Nothing, NothingShown, PagesShown
 from docagent_rl.envs.outcome import NO_ANSWER, UNJUDGED, Outcome
 from docagent_rl.envs.services import EnvServices
@@ -199,10 +199,14 @@ class ToolEnv(DocEnv[StateT], Generic[ConfigT, StateT]):
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[Hit]:
-        """Call the retriever (see `RetrieverService.search`) and record how long it took."""
+        """Call the retriever (see `RetrieverService.search`) and record how long it took.
+
+        Besides `exclude`, the pages outside the question's window are left out (`pages_outside`).
+        """
+        outside = pages_outside(self.state.sample, self._services.store)
         began = time.perf_counter()
         hits = await self._services.retriever.search(
-            query, doc_id=doc_id, top_k=top_k, exclude=exclude
+            query, doc_id=doc_id, top_k=top_k, exclude=outside.union(exclude)
         )
         logged.seconds["search"] = time.perf_counter() - began
         return hits

@@ -15,18 +15,26 @@ from docagent_rl.envs.effects import Candidates
 from docagent_rl.envs.recorded import box_of, listing, mapping, size_of
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.samples.sample import parse_page_id
+from docagent_rl.samples.window import window_of
 
 Fractions = tuple[float, float, float, float]
 """`(x1, y1, x2, y2)` as fractions of a page's sides, 0 to 1."""
 
 
 def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
-    """Return the evidence pages as `doc#page`; see `Sample.gold_pages`."""
-    pages = mapping(sample.get("extra")).get("page_ids")
+    """Return the evidence pages in play as `doc#page`; see `Sample.gold_pages`."""
+    extra = mapping(sample.get("extra"))
+    own = sample.get("doc_id")
+    pages = extra.get("page_ids")
     if isinstance(pages, list | tuple):
-        return frozenset(composed(str(page)) for page in pages)
-    numbers = sample.get("evidence_pages") or ()
-    return frozenset(f"{sample.get('doc_id')}#{page}" for page in numbers)
+        found = frozenset(composed(str(page)) for page in pages)
+    else:
+        found = frozenset(f"{own}#{page}" for page in sample.get("evidence_pages") or ())
+    window = window_of(extra)
+    if window is None:
+        return found
+    inside = {f"{own}#{page}" for page in window}
+    return frozenset(page for page in found if page in inside or page.rpartition("#")[0] != own)
 
 
 def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:

@@ -150,7 +150,7 @@ def _documents(samples: Iterable[Sample], store: DocumentStore | None) -> dict[s
     for sample in samples:
         digest = sample.extra.get("document_sha256")
         found[sample.doc_id] = digest if isinstance(digest, str) else found.get(sample.doc_id)
-        for name, _ in sample.gold_pages:
+        for name, _ in sample.labelled_pages:
             found.setdefault(name, None)
     for name in found:
         if store is not None and name in store:

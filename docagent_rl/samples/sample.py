@@ -30,6 +30,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.text import composed, id_problem, lone_surrogate, unique_keys
 from docagent_rl.samples.answer_format import LISTS, folded_format, format_problem
+from docagent_rl.samples.window import window_of
 
 LONGEST_TEXT = 65_536
 """The maximum number of characters of a question, and of an answer."""
@@ -152,7 +153,19 @@ class Sample:
 
     @property
     def gold_pages(self) -> frozenset[tuple[str, int]]:
-        """The evidence as `(doc_id, page)` pairs.
+        """The evidence in play, as `(doc_id, page)` pairs: `labelled_pages` without the pages of
+        its document outside its window.
+        """
+        window = window_of(self.extra)
+        return frozenset(
+            (doc_id, page)
+            for doc_id, page in self.labelled_pages
+            if window is None or doc_id != self.doc_id or page in window
+        )
+
+    @property
+    def labelled_pages(self) -> frozenset[tuple[str, int]]:
+        """The evidence as `(doc_id, page)` pairs, inside and outside the window.
 
         They come from `extra["page_ids"]` (strings `"doc#page"`) if it exists, since a question may
         cite pages of several documents; otherwise from `evidence_pages` of the sample's document.
@@ -179,7 +192,7 @@ class Sample:
         """The key of the question's document, and the ids of other documents with evidence
         pages.
         """
-        others = {doc_id for doc_id, _ in self.gold_pages if doc_id != self.doc_id}
+        others = {doc_id for doc_id, _ in self.labelled_pages if doc_id != self.doc_id}
         return frozenset({self.document_key, *others})
 
     @classmethod

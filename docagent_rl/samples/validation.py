@@ -127,7 +127,7 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
 def _extra_problems(sample: Sample) -> list[str]:
     """Return the problems of those keys of `extra` that environments use."""
     try:
-        gold = sample.gold_pages
+        gold = sample.labelled_pages
     except UserError as error:
         return [str(error)]
     problems = _mistyped_keys(sample.extra)
@@ -220,7 +220,7 @@ def _repeated_ids(samples: Sequence[tuple[str, Sample]]) -> list[str]:
 
 def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
     problems = []
-    cited = {doc_id for doc_id, _ in sample.gold_pages} | {sample.doc_id}
+    cited = {doc_id for doc_id, _ in sample.labelled_pages} | {sample.doc_id}
     for doc_id in sorted(cited):
         if doc_id not in store:
             problems.append(_missing(doc_id, store))
@@ -228,7 +228,7 @@ def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
             length = store.document(doc_id).num_pages
             problems += [
                 f"evidence page {page} is beyond the {length} pages of document {doc_id!r}"
-                for other, page in sorted(sample.gold_pages)
+                for other, page in sorted(sample.labelled_pages)
                 if other == doc_id and not 1 <= page <= length
             ]
     return problems

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.checks import checked_gold, played_pages, references
+from docagent_rl.envs.checks import checked_gold, pages_outside, played_pages, references
 from docagent_rl.envs.token_budget import cut_middle, cut_to_chars, cut_to_tokens, estimated_tokens
 
 
@@ -131,6 +131,24 @@ def test_a_window_that_is_none_is_an_error(store, make_sample, window):
         played_pages(make_sample(extra={"window": window}), store)
     with pytest.raises(UserError, match="'Z'"):
         played_pages(make_sample(doc_id="Z", extra={"window": window}), store)
+
+
+def test_evidence_outside_the_window_is_no_gold_but_has_to_exist(store, make_sample):
+    windowed = {"extra": {"window": [4, 5]}, "evidence_pages": (3, 4)}
+    assert checked_gold(make_sample(**windowed), store, allow_empty=False) == {PageRef("K", 4)}
+    none = make_sample(extra={"window": [5, 5]}, evidence_pages=(3, 4))
+    assert checked_gold(none, store, allow_empty=True) == frozenset()
+    with pytest.raises(UserError, match=r"'q1' .* in its window, pages 5 to 5"):
+        checked_gold(none, store, allow_empty=False)
+    beyond = make_sample(extra={"window": [4, 5]}, evidence_pages=(4, 9))
+    with pytest.raises(UserError, match=r"'q1'.* 9 "):
+        checked_gold(beyond, store, allow_empty=False)
+
+
+def test_pages_outside_the_window_are_all_others_of_the_document(store, make_sample):
+    sample = make_sample(extra={"window": [2, 4]})
+    assert pages_outside(sample, store) == {PageRef("K", 1), PageRef("K", 5)}
+    assert pages_outside(make_sample(extra={}), store) == frozenset()
 
 
 @pytest.mark.parametrize(

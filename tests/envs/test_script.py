@@ -87,7 +87,7 @@ def agent_state(sample, store):
 
 
 def test_an_agent_counts_turns_pages_and_tries(agent_state):
-    assert [agent_state.left, agent_state.num_pages, agent_state.answer] == [4, 5, "blue"]
+    assert [agent_state.left, agent_state.pages, agent_state.answer] == [4, range(1, 6), "blue"]
     assert (agent_state.searches, agent_state.images, agent_state.tries) == (0, 0, {})
     agent_state.turn = 4
     assert (agent_state.left, agent_state.last) == (1, True)

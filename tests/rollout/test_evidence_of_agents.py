@@ -50,7 +50,7 @@ def careless(state, writer):
     """Find the page, but show another one if a search shows a single page."""
     if state.turn > 1:
         return blind(state, writer)
-    pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
+    pages = (PageRef(state.sample.doc_id, number) for number in state.pages)
     decoy = distinctive_words(state.store, next(page for page in pages if page not in state.gold))
     crowded = writer.pages_a_search == 1 and not isinstance(writer, DocVStarAgent)
     return Act(Move.SEARCH, query=" ".join([state.sample.question, *decoy[: 12 * crowded]]))

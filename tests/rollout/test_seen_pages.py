@@ -47,6 +47,10 @@ def test_boxes_of_evidence_are_those_that_are_boxes():
 
 
 def test_pages_of_evidence_are_named_with_their_document():
+    windowed = {"doc_id": "r", "evidence_pages": [1, 2], "extra": {"window": [2, 4]}}
+    assert gold_pages(windowed) == {"r#2"}
+    windowed["extra"]["page_ids"] = ["r#1", "r#3", "s#9"]
+    assert gold_pages(windowed) == {"r#3", "s#9"}
     assert gold_pages({"doc_id": "r", "evidence_pages": [1, 2]}) == {"r#1", "r#2"}
     assert (
         gold_pages({"doc_id": "r", "evidence_pages": [1], "extra": {"page_ids": []}}) == frozenset()

@@ -13,6 +13,7 @@ from pydantic import Field
 from docagent_rl.base.section import Section
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.envs.checks import pages_outside
 from docagent_rl.envs.script import Act, Move, long_words
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
 from docagent_rl.envs.search_log import noting
@@ -75,11 +76,14 @@ async def page_query(
     best_rank = None
     # in a thread: reads all pages of a document once
     candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, services.store)))
+    outside = pages_outside(sample, services.store)
     for query in candidates[min(skip, len(candidates) - 1) :]:
         doc_id = None if corpus else sample.doc_id
         top_k = shown + len(exclude) + 4
         with noting():
-            hits = await services.retriever.search(query, doc_id=doc_id, top_k=top_k)
+            hits = await services.retriever.search(
+                query, doc_id=doc_id, top_k=top_k, exclude=outside
+            )
         fresh = [hit.ref for hit in hits if hit.ref not in exclude]
         if page in fresh and (best_rank is None or fresh.index(page) < best_rank):
             best = query
@@ -265,7 +269,7 @@ def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
     if move is Move.SELECT:
         return Act(move, index=rng.randrange(max(1, len(state.brought))))
     if move in _OPENING:
-        return Act(move, pages=(PageRef(state.sample.doc_id, rng.randint(1, state.num_pages)),))
+        return Act(move, pages=(PageRef(state.sample.doc_id, rng.choice(state.pages)),))
     if move is Move.CROP:
         left = rng.uniform(0, 0.7)
         top = rng.uniform(0, 0.7)
@@ -280,11 +284,11 @@ def state_of(resources: EnvResources, sample: Sample, seed: str) -> AgentState:
     """Return what a script knows when a trajectory begins.
 
     Raises:
-        UserError: the document is not in the store.
+        UserError: the document is not in the store, or has no such window.
     """
     turns = resources.system.max_turns(resources.env_config)
     state = AgentState(sample, turns, random.Random(seed), resources.services.store)
-    _ = state.num_pages  # raises if the store lacks the document
+    _ = state.pages  # raises if the store lacks the document
     return state
 
 
@@ -297,7 +301,7 @@ def _look(agent: ScriptedAgent, state: AgentState, trajectory: Trajectory) -> No
 
 
 def _wrong_pages(state: AgentState) -> list[PageRef]:
-    pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
+    pages = (PageRef(state.sample.doc_id, number) for number in state.pages)
     return [page for page in pages if page not in state.gold]
 
 

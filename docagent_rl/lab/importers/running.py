@@ -17,6 +17,7 @@ from docagent_rl.lab.importers.native import ImportedQuestion, NativeRow, Skip
 from docagent_rl.lab.importers.own import named_if_own
 from docagent_rl.lab.importers.source import ImportSource
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.window import played_length
 
 _SHOWN_IDS = 200
 _EXAMPLES = 5
@@ -219,7 +220,7 @@ class _Import:
         if self.settings.store is not None and needed - set(holdings.lengths):
             raise Skip("its document is missing")
         sample = finish_sample(draft, self.report.first_page, holdings)
-        if refusal := self.settings.selection.length_refusal(sample.extra["num_pages"]):
+        if refusal := self.settings.selection.length_refusal(played_length(sample.extra)):
             raise Skip(refusal)
         return sample
 

@@ -20,6 +20,7 @@ from docagent_rl.envs.base import (
     UnknownActionError,
     parts_of,
 )
+from docagent_rl.envs.checks import pages_outside
 from docagent_rl.envs.effects import Nothing, NothingShown
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.envs.shown_page import ShownPage
@@ -81,7 +82,9 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         """Return the variables that all parts of the prompt may use."""
         config = self._config
         return {
-            "num_pages": state.num_pages,
+            "num_pages": len(state.pages),
+            "first_page": state.pages[0],
+            "last_page": state.pages[-1],
             "turns": config.max_turns,
             "fetch": config.fetch,
             "ordinal": config.fetch_syntax is FetchSyntax.ORDINAL,
@@ -184,7 +187,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         self, state: AldenState, logged: AldenLoggedTurn, action: Fetch
     ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
         form = logged.parsed.form
-        if not action.pages or action.pages[0] > state.num_pages:
+        if not action.pages or action.pages[0] not in state.pages:
             end = CallKind.NO_SUCH_PAGE if action.pages else CallKind.MALFORMED_FETCH
             return Result(end, [self.text(end.value)]), {"fetch_failed": 1.0}, ()
         (page,) = action.pages
@@ -264,13 +267,16 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         state.end = reason
         return StepResult(None, end=reason, terms=terms, record=self.record(state.log.turns[-1]))
 
-    async def _ranked(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
+    async def _ranked(self, sample: Sample, query: str) -> tuple[list[Hit], list[Hit]]:
         """Return a document's best pages as images and, in the hybrid, its best pages as texts."""
         search = self._config.search
         services = self._services
+        outside = pages_outside(sample, services.store)
 
         def ask(retriever: RetrieverService) -> Awaitable[list[Hit]]:
-            return retriever.search(query, doc_id=doc_id, top_k=search.top_k)
+            return retriever.search(
+                query, doc_id=sample.doc_id, top_k=search.top_k, exclude=outside
+            )
 
         texts: list[Hit] = []
         if self._config.two_rankings:
@@ -281,7 +287,7 @@ class AldenEnv(ToolEnv[AldenConfig, AldenState]):
         return images[: search.pages_per_search], texts[: search.pages_per_search]
 
     async def _searched(self, state: AldenState, query: str) -> Result:
-        images, texts = await self._ranked(state.sample.doc_id, query)
+        images, texts = await self._ranked(state.sample, query)
         result = Result(CallKind.PAGES)
         if images and self._config.hybrid:
             result.lines.append(self.text("image_list"))

@@ -11,6 +11,8 @@ PROMPT = PromptSpec(
         {
             "question",
             "num_pages",
+            "first_page",
+            "last_page",
             "turns",
             "fetch",
             "ordinal",

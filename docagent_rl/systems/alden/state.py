@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import EnvState, Line, RewardTerms
-from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.checks import checked_gold, played_pages, references
 from docagent_rl.envs.effects import NO_EFFECT
 from docagent_rl.envs.shown_page import ShownPage
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -37,7 +37,8 @@ class AldenState(EnvState):
     """The state of one trajectory; a refusal among its references uses ALDEN's refusal sentence."""
 
     shown_by_turn: ClassVar = ("shown", "seen", "images")
-    num_pages: int
+    pages: range
+    """The pages of the document, or of the question's window of it."""
     gold: frozenset[int]
     references: tuple[str, ...]
     term_names: tuple[str, ...] = ()
@@ -120,6 +121,7 @@ def new_state(
     reference.
     """
     allowed = allow_empty_gold or sample.answerable is False
+    _, pages = played_pages(sample, store)
     gold = checked_gold(sample, store, allow_empty=allowed)
     if foreign := sorted(ref for ref in gold if ref.doc_id != sample.doc_id):
         raise UserError(
@@ -128,7 +130,7 @@ def new_state(
         )
     return AldenState(
         sample,
-        store.document(sample.doc_id).num_pages,
+        pages,
         frozenset(ref.page for ref in gold),
         tuple(map(as_refusal, references(sample))),
         terms,

@@ -220,9 +220,7 @@ class DocVStarEnv(ToolEnv[DocVStarConfig, DocVState]):
         if len(state.visited) == len(state.pages):
             logged.effect = NoNewPage(hits=0)
             return [self.text("none_left")]
-        total = self._services.store.document(doc_id).num_pages
-        outside = [*range(1, state.first_page), *range(state.last_page + 1, total + 1)]
-        exclude = frozenset(PageRef(doc_id, page) for page in (*state.visited, *outside))
+        exclude = frozenset(PageRef(doc_id, page) for page in state.visited)
         query = action.query[: settings.query_chars]
         hits = await self.search(logged, query, doc_id=doc_id, top_k=k, exclude=exclude)
         fresh = new_hits(hits, exclude)

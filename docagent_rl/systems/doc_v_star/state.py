@@ -149,11 +149,11 @@ def checked_state(
             f"reads one document, {sample.doc_id!r}: drop the question"
         )
     document, pages = played_pages(sample, store)
-    # no trajectory can show, list or be rewarded for a page outside the window
-    evidence = frozenset(ref.page for ref in gold_pages if ref.page in pages)
+    evidence = frozenset(ref.page for ref in gold_pages)
+    outside = len(sample.labelled_pages) - len(evidence)
     known = bool(evidence) or sample.answerable is False
     if not (known or validate or config.allow_unknown_evidence):
-        where = f" in its window, pages {pages[0]} to {pages[-1]}" if gold_pages else ""
+        where = f" in its window, pages {pages[0]} to {pages[-1]}" if outside else ""
         raise UserError(
             f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so "
             "they cannot be rewarded: drop it or set allow_unknown_evidence"
@@ -163,7 +163,7 @@ def checked_state(
         pages=tuple(document.page(number) for number in pages),
         gold=gold_of(sample),
         evidence=evidence if known else None,
-        outside=len(gold_pages) - len(evidence),
+        outside=outside,
         last_turn=config.assistant_turns,
     )
 

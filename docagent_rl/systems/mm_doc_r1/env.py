@@ -22,7 +22,7 @@ from docagent_rl.envs.base import (
     StepResult,
     TextPart,
 )
-from docagent_rl.envs.checks import references
+from docagent_rl.envs.checks import pages_outside, references
 from docagent_rl.envs.effects import EntriesRead, Hits, NoHit, Nothing, NothingShown
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.shown_page import EntryRecord, NamedPage
@@ -265,13 +265,11 @@ class MMDocEnv(ToolEnv[MMDocConfig, MmDocState]):
                 )
             )
             return hits
-        document = world.document
-        outside = set(range(1, document.num_pages + 1)).difference(world.texts)
         return await self._services.retriever.search(
             query,
-            doc_id=document.doc_id,
+            doc_id=world.document.doc_id,
             top_k=top_k,
-            exclude=frozenset(PageRef(document.doc_id, page) for page in outside),
+            exclude=pages_outside(self.state.sample, self._services.store),
         )
 
     def _snippets(

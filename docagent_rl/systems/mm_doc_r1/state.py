@@ -225,7 +225,7 @@ class MmDocState(EnvState):
             ),
             "prompts_shortened": float(self.shortened),
             "plan_cut": float(self.plan_cut),
-            "evidence_dropped": float(len(self.sample.gold_pages) - len(self.evidence)),
+            "evidence_dropped": float(len(self.sample.labelled_pages) - len(self.evidence)),
         }
 
 

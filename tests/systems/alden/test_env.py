@@ -69,6 +69,28 @@ async def test_malformed_calls_are_executed_and_cost_one(make, sample, play, var
     assert (metrics["searches"], metrics["fetches"], metrics["pages_seen"]) == (1, 2, 2)
 
 
+@pytest.mark.parametrize("modality", ["visual", "hybrid"])
+async def test_a_window_is_all_there_is(make, sample, play, modality):
+    windowed = sample(extra={"window": [4, 5]}, evidence_pages=(3, 4))
+    form = "" if modality == "visual" else "image, "
+    turns = [search("pagek3 pagek2"), fetch(f"{form}3"), fetch(f"{form}5"), fetch("?")]
+    env = make(modality=modality, search={"top_k": 3, "pages_per_search": 3})
+    state = await play(env, windowed, turns)
+    assert "The document has 2 pages, numbered 4 to 5." in lines_of(state.prompt)
+    nothing, outside, inside, malformed = state.results
+    assert nothing.observation.images == ()
+    assert "the document has pages 4 to 5" in lines(outside)[1]
+    assert "K#5" in lines(inside)
+    assert "from 4 to 5" in lines(malformed)[1]
+    # page 4 is the only gold page: page 3 lies outside
+    assert inside.terms.values["fetch"] == pytest.approx(0.3679, abs=5e-5)
+    assert state.metrics["retrieval_recall"] == 0.0
+
+
+def lines_of(prompt) -> str:
+    return "\n".join(part.text for message in prompt.messages for part in message.parts)
+
+
 def test_gold_pages_of_another_document_are_refused(make, sample):
     with pytest.raises(UserError, match=r"'q1'.*M#1.*'K'"):
         make().opening(sample(extra={"page_ids": ["K#3", "M#1"]}))

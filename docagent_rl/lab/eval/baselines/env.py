@@ -23,7 +23,7 @@ from docagent_rl.envs.base import (
     TextPart,
     measured,
 )
-from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.checks import checked_gold, played_pages, references
 from docagent_rl.envs.effects import Answered
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.envs.shown_page import ShownPage
@@ -85,6 +85,8 @@ class BaselineState(EnvState):
     """The state of a trajectory."""
 
     shown_by_turn: ClassVar = ("shown",)
+    pages: range
+    """The pages of the document, or of the question's window of it."""
     gold: frozenset[PageRef]
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
@@ -114,13 +116,17 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
 
     def new_state(self, sample: Sample) -> BaselineState:
         """See `DocEnv.new_state`."""
-        gold = checked_gold(sample, self._services.store, allow_empty=True)
-        return BaselineState(sample, gold, references(sample))
+        store = self._services.store
+        _, pages = played_pages(sample, store)
+        gold = checked_gold(sample, store, allow_empty=True)
+        return BaselineState(sample, pages, gold, references(sample))
 
     def variables(self, state: BaselineState) -> Mapping[str, object]:
-        """Return the document's number of pages, and whether `several` documents are searched."""
+        """Return the pages in play, and whether `several` documents are searched."""
         return {
-            "num_pages": self._services.store.document(state.sample.doc_id).num_pages,
+            "num_pages": len(state.pages),
+            "first_page": state.pages[0],
+            "last_page": state.pages[-1],
             "several": self._config.scope is SearchScope.CORPUS,
         }
 

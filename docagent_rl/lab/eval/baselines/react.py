@@ -27,7 +27,7 @@ from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 
 _PARTS = "system user page_label page_text no_text no_page feedback last_turn observation"
-_VARIABLES = "question num_pages turns top_k page doc_id text several reason"
+_VARIABLES = "question num_pages first_page last_page turns top_k page doc_id text several reason"
 
 _ACTION = re.compile(
     r"^[ \t]*\**action\**[ \t]*:[ \t]*\**[ \t]*(\w+)[ \t]*\[", re.IGNORECASE | re.MULTILINE
@@ -152,8 +152,10 @@ class ReactEnv(BaselineEnv[ReactConfig]):
             return await self._search(state, logged, action.query)
         if not isinstance(action, Fetch):
             raise UnknownActionError(self.title, action)
-        if action.pages[0] > (pages := self._services.store.document(doc_id).num_pages):
-            raise RefusedError(f"the document has {pages} pages")
+        pages = state.pages
+        if action.pages[0] not in pages:
+            numbers = "" if pages[0] == 1 else f", numbers {pages[0]} to {pages[-1]}"
+            raise RefusedError(f"the document has {len(pages)} pages{numbers}")
         return await self._show(state, logged, [PageRef(doc_id, action.pages[0])])
 
     async def _search(self, state: BaselineState, logged: LoggedTurn, query: str) -> Sequence[Part]:

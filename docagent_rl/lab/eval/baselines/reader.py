@@ -12,6 +12,7 @@ from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, Message, Observation, Role
+from docagent_rl.envs.checks import pages_outside
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
@@ -21,7 +22,9 @@ _SPARE_TOKENS = 32
 """Tokens of the prompt that are left free for what a chat template adds."""
 _TAGGED = TagGrammar({"answer": read_answer})
 _SCANNER = TagScanner(("answer",))
-_VARIABLES = "question material shown left_out num_pages page doc_id text several"
+_VARIABLES = (
+    "question material shown left_out num_pages first_page last_page page doc_id text several"
+)
 
 
 class Material(StrEnum):
@@ -29,7 +32,9 @@ class Material(StrEnum):
 
     NONE = "none"
     DOCUMENT = "document"
-    """The document's pages from the first one, as many as fit."""
+    """The pages of the document (or of the question's window of it) from the first one, as many as
+    fit.
+    """
     SEARCH = "search"
     """The best pages of one search with the question as the query, as many as fit."""
 
@@ -105,7 +110,10 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         sample = state.sample
         inside = self._config.scope is SearchScope.DOCUMENT
         hits = await self._services.retriever.search(
-            sample.question, doc_id=sample.doc_id if inside else None, top_k=self._config.top_k
+            sample.question,
+            doc_id=sample.doc_id if inside else None,
+            top_k=self._config.top_k,
+            exclude=pages_outside(sample, self._services.store),
         )
         self._found = tuple(hit.ref for hit in hits)
 
@@ -152,9 +160,7 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
     def _refs(self, state: BaselineState) -> list[PageRef]:
         match self._config.material:
             case Material.DOCUMENT:
-                doc_id = state.sample.doc_id
-                last = self._services.store.document(doc_id).num_pages
-                return [PageRef(doc_id, number) for number in range(1, last + 1)]
+                return [PageRef(state.sample.doc_id, number) for number in state.pages]
             case Material.SEARCH:
                 return list(self._found)
         return []

@@ -13,6 +13,7 @@ from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rollout.seen_pages import answers_of
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.window import played_length
 from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
@@ -171,14 +172,9 @@ def labels_of(sample: Sample) -> dict[str, list[str]]:
 
 
 def _length(sample: Sample) -> str:
-    """Return the stratum of a question by the number of pages in its window, if it has one,
-    otherwise in its document.
-    """
-    window = sample.extra.get("window")
-    pages = sample.extra.get("num_pages")
-    if isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]:
-        pages = window[1] - window[0] + 1
-    elif type(pages) is not int or pages <= 0:
+    """Return the stratum of a question by the number of pages in play."""
+    pages = played_length(sample.extra)
+    if pages is None:
         return UNKNOWN
     return next((name for most, name in _LENGTHS if pages <= most), _BEYOND)
 

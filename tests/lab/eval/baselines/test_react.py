@@ -15,10 +15,10 @@ from docagent_rl.lab.eval.baselines.systems import REACT
 def played(report_services, report_question, play):
     """Play these actions; a text alone is no action."""
 
-    async def run(*turns, drop_last=False, **config):
+    async def run(*turns, drop_last=False, question=None, **config):
         turns = [f"Thought: go on\nAction: {turn}" if "[" in turn else turn for turn in turns]
         env = REACT.make_env(config, report_services, validate=True)
-        return await play(env, report_question(), turns, drop_last=drop_last)
+        return await play(env, report_question(**question or {}), turns, drop_last=drop_last)
 
     return run
 
@@ -56,6 +56,18 @@ async def test_what_cannot_be_done_is_told_and_counts(played):
     assert "6" in said(state.results[1])
     assert state.metrics["invalid_actions"] == 3.0
     assert state.rewards[-1] == 1.0
+
+
+async def test_a_window_is_all_there_is(played):
+    windowed = {"extra": {"window": [3, 5]}}
+    turns = ["open[2]", "search[people employs]", "open[4]", *["search[Velmora]"] * 3]
+    state = await played(*turns, question=windowed)
+    (system, _) = state.prompt.messages
+    assert "a document of 3 pages" in system.parts[0].text
+    assert "from 3 to 5" in system.parts[0].text
+    assert "the document has 3 pages, numbers 3 to 5" in said(state.results[0])
+    assert {page.page for page in state.env.state.shown} == {3, 4, 5}
+    assert state.metrics["retrieval_recall"] == 1.0  # page 4; page 2 lies outside
 
 
 async def test_the_last_turn_can_only_answer(played):

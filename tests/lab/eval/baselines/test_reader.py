@@ -117,6 +117,29 @@ async def test_one_search_finds_the_pages(played):
     assert nothing.metrics["pages_seen"] == 0.0
 
 
+WINDOWED = {"extra": {"window": [3, 5]}}
+"""The evidence on page 2 lies outside, that on page 4 inside."""
+
+
+async def test_a_whole_document_is_its_window(played):
+    state, text = await played("WHOLE_DOCUMENT", RIGHT, WINDOWED)
+    assert [f"Page {number}:" in text for number in range(1, 7)] == [
+        number in (3, 4, 5) for number in range(1, 7)
+    ]
+    assert (state.metrics["pages_seen"], state.metrics["retrieval_recall"]) == (3.0, 1.0)
+    state, text = await played("WHOLE_DOCUMENT", RIGHT, WINDOWED, max_pages=1)
+    assert "Page 3:" in text
+    assert "1 of 3" in text
+    assert (state.metrics["pages_left_out"], state.metrics["retrieval_recall"]) == (2.0, 0.0)
+
+
+@pytest.mark.parametrize("scope", ["document", "corpus"])
+async def test_one_search_stays_in_the_window(played, scope):
+    state, text = await played("RAG_TEXT", RIGHT, WINDOWED, top_k=6, scope=scope)
+    assert "Velmora employs 241 people" not in text
+    assert {page.page for page in state.env.state.shown} <= {3, 4, 5}
+
+
 @pytest.fixture(scope="module")
 def spelling_store(tmp_path_factory):
     """Return a store with a document whose pages spell special tokens."""
