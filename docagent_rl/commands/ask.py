@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import shown, text_problem
 from docagent_rl.commands.asking import within_budget
 from docagent_rl.commands.options import argument, model_options, option
-from docagent_rl.commands.playing import check_model, open_player
+from docagent_rl.commands.playing import check_model, given_temperature, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.samples.sample import LONGEST_TEXT
@@ -106,7 +106,8 @@ def ask_command(
     name = recipe or (_ONE_DOCUMENT if len(workspace.doc_ids) == 1 else _SEVERAL_DOCUMENTS)
     retriever = retriever or ("bm25" if index or url else "hybrid")
     chosen = [] if retriever == _OF_RECIPE else [f"+retriever={retriever}"]
-    run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
+    changes = [*(override or ()), *chosen]
+    run = play_config(name, Agent.SYSTEM, changes, temperature=given_temperature(model))
     sample = own_question(workspace, question)
     configure_for_asking(run, workspace)
     search_at(run, index=index, url=url)

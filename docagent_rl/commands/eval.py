@@ -28,6 +28,7 @@ from docagent_rl.commands.options import (
 )
 from docagent_rl.commands.playing import (
     check_model,
+    given_temperature,
     keep_replies,
     open_player,
     trajectories_at_a_time,
@@ -79,7 +80,8 @@ def eval_command(
     from docagent_rl.lab.eval.play_config import check_play, play_config
 
     samples = draw_questions(questions, limit, seed)
-    run = play_config(recipe, agent, overrides or ())
+    temperature = given_temperature(model)
+    run = play_config(recipe, agent, overrides or (), temperature=temperature)
     check_play(keep_replies(run, model, out)[0], samples)
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
     with resumable(), within_budget(model):
@@ -134,7 +136,8 @@ def probe_command(
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 
     samples = draw_questions(questions, limit, seed)
-    run = play_config(recipe, agent, overrides or ())
+    temperature = given_temperature(model)
+    run = play_config(recipe, agent, overrides or (), temperature=temperature)
     store = DocumentStore(check_play(run, samples).store)
     evaluations: dict[Path, Evaluation] = {}
     of_run = (samples, trajectories, seed, overrides or ())

@@ -44,6 +44,11 @@ def check_model(agent: Agent, model: ModelConfig) -> None:
         os.environ.setdefault(name, value)
 
 
+def given_temperature(model: ModelConfig) -> float | None:
+    """Return the temperature that options or their file name; `None` if they leave it open."""
+    return model.temperature if "temperature" in model.model_fields_set else None
+
+
 def trajectories_at_a_time(model: ModelConfig, run: DictConfig) -> int:
     """Return how many trajectories to play at the same time on the endpoint or the engine."""
     if model.base_url:
@@ -69,7 +74,8 @@ async def open_player(
     """Open the player; the caller closes it.
 
     `run` is the composed configuration, already checked, and `parsed` its section `docagent`.
-    `model` writes the turns; without an address its name is a path to weights.
+    `model` writes the turns, at the temperature of `run` (`play_config`); without an address its
+    name is a path to weights.
     """
     if agent.modelled and not model.base_url:
         # imports torch, vLLM and verl
@@ -85,7 +91,10 @@ async def open_player(
         return ScriptPlayer(resources, seed=seed)
     if agent is Agent.RANDOM:
         return ChancePlayer(resources, seed=seed)
-    remote = open_model(model, "model that plays", None)
+    sampling = run.actor_rollout_ref.rollout.val_kwargs
+    temperature = float(sampling.temperature) if sampling.do_sample else 0.0
+    sampled = model.model_copy(update={"temperature": temperature})
+    remote = open_model(sampled, "model that plays", None)
     await remote.check()
     return ChatPlayer(resources, ChatModel(remote), chat_limits(run, parsed, seed))
 

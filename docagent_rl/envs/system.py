@@ -157,6 +157,10 @@ class System(Generic[ConfigT]):
 
     The number of rows of a step is then known only when its trajectories have ended.
     """
+    test_temperature: Mapping[str, float] = field(default_factory=dict)
+    """The temperature of the authors' tests, by variant of the configuration; where there is none,
+    evaluations sample at that of validation.
+    """
     small: Mapping[str, Any] = field(default_factory=dict)
     """The changes that `+profile=cpu` makes in `docagent.env`: sizes for a tiny model on one core,
     but no change of the protocol.

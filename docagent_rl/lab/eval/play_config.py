@@ -27,14 +27,18 @@ from docagent_rl.training.settings.keys import key_problems
 _BASELINES = f"{__name__.rpartition('.')[0]}.baselines.systems"
 _ENV = "docagent.env"
 _PROMPT = "docagent.prompt"
+_SAMPLING = "actor_rollout_ref.rollout.val_kwargs"
 
 
-def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
+def play_config(
+    recipe: str, agent: Agent, overrides: Sequence[str] = (), *, temperature: float | None = None
+) -> DictConfig:
     """Compose the configuration with which an agent plays.
 
     Where a recipe searches through Ray actors, searches run in this process instead: there is no
     Ray outside a training run. For a baseline, overrides of `docagent.env` and `docagent.prompt`
-    apply to the baseline's own settings, which Hydra does not know.
+    apply to the baseline's own settings, which Hydra does not know. `temperature` is that of the
+    options of a command (`settle_temperature`).
 
     Raises:
         UserError: there is no such recipe, it is one for fine-tuning, or Hydra cannot compose it.
@@ -58,11 +62,29 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
         with open_dict(run):
             for key in ("docagent.retriever", "docagent.text_retriever"):
                 _search_here(OmegaConf.select(run, key))
+        settle_temperature(run, temperature, overrides)
         configure_agent(run, agent, own)
         refuse_for(key_problems(run))
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     return run
+
+
+def settle_temperature(run: DictConfig, given: float | None, overrides: Sequence[str]) -> None:
+    """Set the temperature at which a model plays, behind an endpoint and in this process alike.
+
+    It is the first that there is: `given`; that of an override; that of the authors' tests, by the
+    recipe's variant (`System.test_temperature`); the recipe's own, which is that of validation.
+    All agents of a recipe sample alike, so that their numbers can stand side by side.
+    """
+    key = f"{_SAMPLING}.temperature"
+    chosen = given
+    if chosen is None and not any(each.lstrip("+").startswith(f"{key}=") for each in overrides):
+        variant = run.docagent.env.get("variant")
+        chosen = get_system(run.docagent.system).test_temperature.get(variant)
+    if chosen is not None:
+        OmegaConf.update(run, key, chosen)
+        OmegaConf.update(run, f"{_SAMPLING}.do_sample", chosen > 0)
 
 
 def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:

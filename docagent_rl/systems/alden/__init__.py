@@ -25,6 +25,8 @@ SYSTEM = System(
     two_rankings=lambda config: config.two_rankings,
     paper_judge=PaperJudge.LABEL,
     agents="docagent_rl.systems.alden.script",
+    # the release's (qwen2_5_vl_7b_doc_agent_generation.sh); the paper does not say
+    test_temperature={"paper": 0.2, "released": 0.2},
     small={
         "max_turns": 5,
         "ocr_tokens": 48,

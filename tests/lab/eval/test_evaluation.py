@@ -15,6 +15,7 @@ from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import get_system
+from docagent_rl.training.engine.settings import EngineSettings
 
 VRAG, ALDEN, TEXT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
 
@@ -69,6 +70,35 @@ def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keep
 def test_what_cannot_be_played_is_named(recipe, agent, overrides, named):
     with pytest.raises(UserError, match=named):
         configured(recipe, agent, *overrides)
+
+
+SAMPLED = "actor_rollout_ref.rollout.val_kwargs"
+RELEASED = "docagent.env.variant=released"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "overrides", "temperature"),
+    [
+        # the tests of ALDEN's release; its validation samples at 0.5
+        (ALDEN, None, [RELEASED], 0.2),
+        (ALDEN, None, [], 0.2),
+        (ALDEN, None, [RELEASED, f"{SAMPLED}.temperature=0.7"], 0.7),
+        (ALDEN, 1.0, [RELEASED, f"{SAMPLED}.temperature=0.7"], 1.0),
+        (ALDEN, 0.0, [RELEASED], 0.0),
+        # without tests of their own, the recipe's validation
+        (VRAG, None, [RELEASED], 0.0),
+        (VRAG, 1.0, [], 1.0),
+    ],
+)
+@pytest.mark.parametrize("agent", [Agent.SYSTEM, Agent.RAG_TEXT])
+def test_who_names_no_temperature_gets_that_of_the_authors_tests(
+    recipe, given, overrides, temperature, agent
+):
+    run = play_config(recipe, agent, overrides, temperature=given)
+    sampling = OmegaConf.select(run, SAMPLED)
+    assert (sampling.temperature, sampling.do_sample) == (temperature, temperature > 0)
+    parsed = DocAgentConfig.parse(plain_section(run.docagent))
+    assert EngineSettings.of(run, parsed).sampling.temperature == temperature
 
 
 def questions(number):
