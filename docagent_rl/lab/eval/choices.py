@@ -12,6 +12,8 @@ class Agent(StrEnum):
     WHOLE_DOCUMENT = "whole_document"
     RAG_TEXT = "rag_text"
     RAG_IMAGE = "rag_image"
+    GOLD_EVIDENCE = "gold_evidence"
+    """The evidence pages and no others: the upper bound of whatever finds pages."""
     REACT = "react"
     RANDOM = "random"
     """Random actions in the recipe's system: the lower bound."""

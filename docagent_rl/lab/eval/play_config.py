@@ -114,7 +114,7 @@ def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> N
         section.prompt = _values(own, "docagent").get("prompt")
         section.roles = OmegaConf.create({})
         section.text_retriever = None
-        if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT):
+        if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE):
             section.retriever = OmegaConf.create({"kind": f"{_BASELINES}:Unasked"})
         if agent is Agent.REACT:
             return
@@ -162,7 +162,7 @@ def _environment(agent: Agent, system: System, config: BaseModel) -> dict[str, A
     found["scope"] = SearchScope(scope).value
     if isinstance(display := getattr(config, "display", None), DisplayRule):
         found["display"] = display.model_dump()
-    if agent in (Agent.WHOLE_DOCUMENT, Agent.REACT):
+    if agent in (Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE, Agent.REACT):
         found["form"] = "image" if system.max_images(config) else "text"
     if agent is Agent.REACT:
         found["max_turns"] = system.max_turns(config)

@@ -32,7 +32,8 @@ def test_a_whole_document_gets_the_context_of_the_recipe_but_one_turn():
     assert run.data.max_response_length == 2048
     assert (env.form.value, env.display.max_pixels) == ("image", 401408)
     assert configured(TEXT, Agent.WHOLE_DOCUMENT)[2].form.value == "text"
-    for searchless in (parsed, configured(VRAG, Agent.QUESTION_ONLY)[1]):
+    others = (Agent.QUESTION_ONLY, Agent.GOLD_EVIDENCE)
+    for searchless in (parsed, *(configured(VRAG, agent)[1] for agent in others)):
         assert searchless.retriever.kind.endswith(":Unasked")
         assert searchless.retriever.index is None
 

@@ -35,6 +35,10 @@ class Material(StrEnum):
     """The pages of the document (or of the question's window of it) from the first one, as many as
     fit.
     """
+    EVIDENCE = "evidence"
+    """The pages with evidence, in the order of the document, as many as fit; none if the question
+    has no evidence.
+    """
     SEARCH = "search"
     """The best pages of one search with the question as the query, as many as fit."""
 
@@ -44,13 +48,15 @@ class ReaderConfig(PageConfig):
 
     material: Material = Material.NONE
     max_pages: int | None = Field(None, ge=1)
-    """Most pages of a whole document; null: as many as fit."""
+    """Most pages of a whole document or with evidence; null: as many as fit."""
 
     prompt: ClassVar = "baseline_reader"
 
     @property
     def max_images(self) -> int:
-        """Most images of a trajectory; a whole document without `max_pages` counts as one."""
+        """Most images of a trajectory; without `max_pages`, a whole document or its evidence counts
+        as one.
+        """
         if self.form is PageForm.TEXT or self.material is Material.NONE:
             return 0
         return self.top_k if self.material is Material.SEARCH else self.max_pages or 1
@@ -78,7 +84,8 @@ class ReaderGrammar:
 
 
 class ReaderEnv(BaselineEnv[ReaderConfig]):
-    """A question with nothing else, with the whole document, or with the pages of one search.
+    """A question with nothing else, with the whole document, with the pages that hold its evidence,
+    or with those of one search.
 
     Pages are added in order while they fit into `EnvServices.prompt_tokens`; the number of pages
     left out is stated in the prompt and counted (`pages_left_out`).
@@ -100,7 +107,7 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         """See `BaselineEnv.variables`; adds the material."""
         found = super().variables(state)
         material = self._config.material
-        several = found["several"] and material is Material.SEARCH
+        several = found["several"] and material in (Material.SEARCH, Material.EVIDENCE)
         return {**found, "material": material.value, "several": several}
 
     async def prepare(self, state: BaselineState) -> None:
@@ -141,9 +148,8 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
     def _fill(self, state: BaselineState) -> None:
         """Add the first pages that fit together; further ones are not even read."""
         every = self._refs(state)
-        refs = (
-            every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
-        )
+        searched = self._config.material is Material.SEARCH
+        refs = every if searched else every[: self._config.max_pages]
         room = float("inf")
         if self._services.prompt_tokens is not None:
             # assume the longest note about pages left out
@@ -161,6 +167,8 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         match self._config.material:
             case Material.DOCUMENT:
                 return [PageRef(state.sample.doc_id, number) for number in state.pages]
+            case Material.EVIDENCE:
+                return sorted(state.gold)
             case Material.SEARCH:
                 return list(self._found)
         return []

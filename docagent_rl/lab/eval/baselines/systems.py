@@ -18,6 +18,12 @@ class WholeDocumentConfig(ReaderConfig):
     material: Material = Material.DOCUMENT
 
 
+class GoldEvidenceConfig(ReaderConfig):
+    """Settings of the reader that gets the pages with evidence."""
+
+    material: Material = Material.EVIDENCE
+
+
 class RagConfig(ReaderConfig):
     """Settings of the reader that gets the texts of the pages one search finds."""
 
@@ -50,6 +56,9 @@ def _system(
 QUESTION_ONLY = _system("question_only", "the question alone, no document", ReaderConfig, ReaderEnv)
 WHOLE_DOCUMENT = _system(
     "whole_document", "as many pages as fit, from the first on", WholeDocumentConfig, ReaderEnv
+)
+GOLD_EVIDENCE = _system(
+    "gold_evidence", "the pages with evidence and no others", GoldEvidenceConfig, ReaderEnv
 )
 RAG_TEXT = _system("rag_text", "the texts of the best pages of one search", RagConfig, ReaderEnv)
 RAG_IMAGE = _system(

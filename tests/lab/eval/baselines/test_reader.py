@@ -117,6 +117,23 @@ async def test_one_search_finds_the_pages(played):
     assert nothing.metrics["pages_seen"] == 0.0
 
 
+@pytest.mark.parametrize("form", ["text", "image"])
+async def test_the_evidence_alone(played, form):
+    state, text = await played("GOLD_EVIDENCE", RIGHT, form=form, **SMALL)
+    assert [f"Page {number}:" in text for number in range(1, 7)] == [
+        number in (2, 4) for number in range(1, 7)
+    ]
+    assert text.count("[image]") == 2 * (form == "image")
+    assert (state.metrics["pages_seen"], state.metrics["retrieval_recall"]) == (2.0, 1.0)
+    assert state.rewards == [1.0]
+    state, text = await played("GOLD_EVIDENCE", RIGHT, form=form, max_pages=1, **SMALL)
+    assert "first 1 of 2 pages" in text
+    none = {"evidence_pages": (), "answers": (), "answerable": False}
+    state, text = await played("GOLD_EVIDENCE", "Not answerable.", none, form=form, **SMALL)
+    assert "Page" not in text
+    assert (state.metrics["pages_seen"], state.rewards) == (0.0, [1.0])
+
+
 WINDOWED = {"extra": {"window": [3, 5]}}
 """The evidence on page 2 lies outside, that on page 4 inside."""
 
