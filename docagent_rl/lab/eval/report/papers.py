@@ -1,7 +1,11 @@
-"""Numbers that the papers print, by recipe (`targets.yaml`), and the facts on which they rest."""
+"""Numbers that the papers print, by recipe, and the facts on which they rest.
+
+`targets.yaml` has those of the trained agents, `baselines.yaml` those of baselines, of models
+before or between stages of training, and of ablations.
+"""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ BENCHMARK_ROWS = "of the benchmark"
 EVERY = "all"
 """Stands for a dataset: all questions of the benchmarks that the paper reports."""
 _FACTS = {
+    "table": "table",
     "retriever": "retriever",
     "text_retriever": "retriever of texts",
     "judge": "judge or extractor",
@@ -24,6 +29,7 @@ _FACTS = {
     "note": "remark",
 }
 """Names of facts by their keys, the same names as for a run (`run_facts.facts_of`)."""
+_FORMS = {"text": "pages as text", "image": "pages as images"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +49,22 @@ class PaperRow:
 
     recipe: str
     system: str
+    """The system of the paper."""
     facts: Mapping[str, str]
     """Facts on which its numbers rest, by name, as far as the paper states them."""
     numbers: tuple[Target, ...]
+    agent: str | None = None
+    """The baseline that plays it (`docagent-rl eval --agent`); `None` for the system itself."""
+    ablation: str | None = None
+    """The ablation of the recipe that it is a row of."""
+    details: tuple[str, ...] = ()
+    """The paper's name for the method, the stage of training, and the form of pages."""
 
     @property
     def label(self) -> str:
-        """Recipe and retriever."""
-        retriever = self.facts.get("retriever")
-        return f"{self.recipe}{', ' + retriever.partition(' or ')[0] if retriever else ''}"
+        """Recipe, details and retriever."""
+        retriever = self.facts.get("retriever", "").partition(" or ")[0]
+        return ", ".join([self.recipe, *self.details, *([retriever] if retriever else [])])
 
     def datasets(self) -> frozenset[str]:
         """Return the benchmarks that the row reports."""
@@ -60,37 +73,64 @@ class PaperRow:
 
 @functools.cache
 def paper_rows() -> tuple[PaperRow, ...]:
-    """Return all rows, in the order of the file."""
-    found = []
-    data = _data()
-    for row in data["rows"]:
-        paper = data["papers"][row["paper"]]
-        given = {**paper, **row}
-        facts = {"paper": paper["title"], "model": f"{row['model']}, trained by the authors"}
-        facts |= {
-            name: _text(given[key]) for key, name in _FACTS.items() if given.get(key) is not None
-        }
-        numbers = tuple(
-            Target(
-                each["dataset"], each["measure"], float(each["value"]), tuple(each.get("row", ALL))
-            )
-            for each in row["numbers"]
-        )
-        found.append(PaperRow(row["recipe"], row["paper"], facts, numbers))
+    """Return all rows, in the order of the files: trained agents first."""
+    trained, others = _data("targets"), _data("baselines")
+    found = [_row(row, row["numbers"]) for row in trained["rows"]]
+    for row in others["rows"]:
+        columns = zip(others["columns"][row["columns"]], row["values"], strict=True)
+        found.append(_row(row, [{**column, "value": value} for column, value in columns]))
     return tuple(found)
+
+
+def _row(row: Mapping[str, Any], numbers: Iterable[Mapping[str, Any]]) -> PaperRow:
+    paper = _data("targets")["papers"][row["paper"]]
+    stage = row.get("stage")
+    made = {None: "trained by the authors", "SFT": "fine-tuned by the authors"}.get(stage, stage)
+    if "agent" in row:
+        made = "as published"
+    facts = {"paper": paper["title"], "model": f"{row['model']}, {made}"}
+    given = {**paper, **row}
+    facts |= {name: _text(given[key]) for key, name in _FACTS.items() if given.get(key) is not None}
+    details = (row.get("method"), stage, _FORMS.get(row.get("form")))
+    targets = (
+        Target(each["dataset"], each["measure"], float(each["value"]), tuple(each.get("row", ALL)))
+        for each in numbers
+    )
+    return PaperRow(
+        recipe=row["recipe"],
+        system=row["paper"],
+        facts=facts,
+        numbers=tuple(targets),
+        agent=row.get("agent"),
+        ablation=row.get("ablation"),
+        details=tuple(each for each in details if each),
+    )
 
 
 def size_of_test_set(dataset: str) -> int | None:
     """Return the number of questions of a benchmark's full test set; `None` if no paper says."""
-    return _data()["questions"].get(dataset)
+    return _data("targets")["questions"].get(dataset)
 
 
-def rows_for(recipe: str | None, system: str) -> list[PaperRow]:
-    """Return the rows with which a run is compared: those of its recipe, or otherwise all rows of
-    its system's paper.
+def rows_for(recipe: str | None, system: str, overrides: Sequence[str] = ()) -> list[PaperRow]:
+    """Return the rows with which a run is compared.
+
+    For a published system they are those of its recipe, otherwise all of its paper; a run of an
+    ablation (`+ablations=...` among the overrides) that has a row is compared with that one. For a
+    baseline, named as a system is, they are its rows in the paper of the recipe.
     """
-    found = [row for row in paper_rows() if row.system == system]
-    return [row for row in found if row.recipe == recipe] or found
+    ablations = {name for each in overrides for name in _ablations(each)}
+    played = [row for row in paper_rows() if (row.agent or row.system) == system]
+    ablated = [row for row in played if row.ablation in ablations]
+    found = ablated or [row for row in played if row.ablation is None]
+    own = [row for row in found if row.recipe == recipe]
+    return own or [row for row in found if row.agent is None]
+
+
+def _ablations(override: str) -> list[str]:
+    """Return the ablations that an override chooses; it may be any override."""
+    key, _, value = override.lstrip("+").partition("=")
+    return value.strip("[]").replace(" ", "").split(",") if key == "ablations" else []
 
 
 def _text(fact: Any) -> str:
@@ -100,5 +140,5 @@ def _text(fact: Any) -> str:
 
 
 @functools.cache
-def _data() -> dict[str, Any]:
-    return yaml.safe_load(Path(__file__).with_name("targets.yaml").read_text(encoding="utf-8"))
+def _data(name: str) -> dict[str, Any]:
+    return yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8"))

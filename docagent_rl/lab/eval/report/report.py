@@ -82,7 +82,10 @@ class ReportLine:
         printed = {label: f"{value:g}" for label, value in self.printed}
         several = len({label.partition(", ")[0] for label in printed}) > 1
         names = {label: label if several else label.partition(", ")[2] for label in printed}
-        beside = [f"{value} ({names[label]})" for label, value in printed.items()]
+        beside = [
+            f"{value} ({names[label]})" if names[label] else value
+            for label, value in printed.items()
+        ]
         return (*runs, "; ".join(beside if len(printed) > 1 else printed.values()) or NOTHING)
 
 

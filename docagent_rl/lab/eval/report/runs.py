@@ -59,7 +59,8 @@ def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
     if run.trajectories:
         first = run.trajectories[0]
         agent = first.agent
-        papers = tuple(rows_for(run.manifest.get("recipe"), first.system))
+        overrides = [str(each) for each in run.manifest.get("overrides") or ()]
+        papers = tuple(rows_for(run.manifest.get("recipe"), first.system, overrides))
 
     facts = facts_of(run.manifest)
     judges = {by for each in benchmarks.values() for number in each.answers for by in number.by}

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
+from docagent_rl.checks.recipe_list import ablation_recipes, recipe_names, recipe_summary
+from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, rows_for, size_of_test_set
 from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.run_facts import facts_of
@@ -107,6 +108,10 @@ def test_targets_name_measures_that_there_are_and_none_twice():
         assert row.recipe in recipes
         places = [(number.dataset, number.measure, number.row) for number in row.numbers]
         assert len(set(places)) == len(places), row.recipe
+        if row.agent is not None:
+            assert Agent(row.agent).baseline
+        if row.ablation is not None:
+            assert row.recipe in ablation_recipes(row.ablation)
         for number in row.numbers:
             measures = [*NAVIGATION, *TOOLS, *paper_measures(row.system)]
             if number.dataset != EVERY:
@@ -153,3 +158,56 @@ def test_a_run_is_held_against_its_recipe_else_against_its_system():
     }
     assert len({row.recipe for row in rows_for(None, "mm_doc_r1")}) == 4
     assert rows_for("mine", "baseline") == []
+
+
+def labels(*run):
+    return [row.label.partition(", ")[2] for row in rows_for(*run)]
+
+
+def test_models_between_stages_of_training_stand_beside_the_trained_one():
+    assert labels("mm_doc_r1_qwen3_8b", "mm_doc_r1") == ["", "untrained"]
+    assert labels("doc_v_star_qwen2_5_vl_7b", "doc_v_star")[-1] == "SFT, colqwen2.5"
+
+
+def test_a_baseline_is_held_against_its_rows_in_the_paper_of_the_recipe():
+    assert labels("vrag_rl_qwen2_5_vl_7b", "react") == [
+        "ReAct, pages as text",
+        "ReAct, pages as images, colqwen2",
+    ]
+    assert labels("mm_doc_r1_qwen3_8b", "gold_evidence") == [
+        "evidence given, pages as images",
+        "evidence given, pages as text",
+    ]
+    assert rows_for("mine", "rag_text") == rows_for("vrag_rl_qwen2_5_vl_7b", "random") == []
+
+
+def test_an_ablation_is_held_against_its_row_if_it_has_one():
+    recipe = "vrag_rl_qwen2_5_vl_7b"
+    (plain,) = rows_for(recipe, "vrag_rl")
+    (search_r1,) = rows_for(recipe, "vrag_rl", ["+ablations=vrag_rl/search_r1_vl"])
+    assert [number.value for number in search_r1.numbers[:2]] == [37.4, 48.3]
+    for other in ("+ablations=vrag_rl/no_crop", "docagent.store=ablations"):
+        assert rows_for(recipe, "vrag_rl", [other]) == [plain]
+    (among,) = rows_for(recipe, "vrag_rl", ["+ablations=[vrag_rl/pad_28, vrag_rl/search_r1_vl]"])
+    assert among == search_r1
+
+
+# sums of the printed values of tables' rows, added up from the papers and not from the file
+SUMS = {
+    ("vrag_rl_qwen2_5_vl_7b", "rag_text", "Vanilla RAG"): 146.5,
+    ("vrag_rl_qwen2_5_vl_3b", "react", "ReAct, pages as text"): 64.6,
+    ("unidoc_rl_qwen2_5_vl_7b", "rag_image", "Vanilla RAG, colqwen2"): 194.0,
+    ("alden_qwen2_5_vl_7b", "whole_document", "full document"): 132.8,
+    ("alden_qwen2_5_vl_7b", "rag_image", "M3DocRAG of 2 pages, colqwen2-v1"): 189.2,
+    ("doc_v_star_qwen2_5_vl_7b", "whole_document", "all pages"): 265.1,
+    ("doc_v_star_qwen2_5_vl_7b", "doc_v_star", "SFT, colqwen2.5"): 306.0,
+    ("mm_doc_r1_qwen3_8b", "rag_text", "RAG top 4, bge-m3"): 341.8,
+    ("mm_doc_r1_qwen3_8b", "mm_doc_r1", "untrained"): 423.8,
+}
+
+
+@pytest.mark.parametrize(("recipe", "system", "label"), SUMS)
+def test_rows_are_as_printed(recipe, system, label):
+    (row,) = (row for row in rows_for(recipe, system) if row.label == f"{recipe}, {label}")
+    total = sum(number.value for number in row.numbers)
+    assert total == pytest.approx(SUMS[recipe, system, label])
