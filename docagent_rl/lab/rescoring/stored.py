@@ -13,14 +13,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.file_status import require_whole
-from docagent_rl.checks.environment import resolve_reward_file
+from docagent_rl.checkpoints.standing import require_whole
+from docagent_rl.checkpoints.step_files import step_files
+from docagent_rl.checks.environment import settle_reward_file
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.relocation import KEY as WORKSPACE
 from docagent_rl.lab.agents.relocation import move_workspace, relocate
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
-from docagent_rl.lab.viewer.folder import STEP_FILE
 from docagent_rl.rewards.custom.config import KEY, RewardFunctionConfig
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
@@ -57,11 +57,8 @@ class StoredRun:
         if (path / _HYDRA).is_file():
             require_whole([path / _HYDRA])
             config = OmegaConf.load(path / _HYDRA)
-            steps = {}
-            for file in (path / "trajectories").glob("*.jsonl"):
-                if name := STEP_FILE.fullmatch(file.name):
-                    steps["val" if name[1] else "train", int(name[2])] = file
-            files = {f"{kind}/{step}": steps[kind, step] for kind, step in sorted(steps)}
+            found = step_files(path / "trajectories", ".jsonl")
+            files = {f"{each.split}/{each.step}": each.path for each in found}
         else:
             folder = RunFolder(path)
             # the manifest of an evaluation stores the part of the configuration that it depends on

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from yaml import YAMLError
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.base.text import id_problem
+from docagent_rl.checkpoints.step_files import step_file, step_files
 from docagent_rl.lab.agents.relocation import relocate
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.rewards.custom.config import RewardFunctionConfig, RewardMode
@@ -29,7 +29,6 @@ from docagent_rl.rewards.formula import Formula
 INDEX = "view.sqlite"
 RESCORED = "rescore.json"
 """A file that `docagent-rl rescore` writes next to its trajectories."""
-STEP_FILE = re.compile(r"(val-)?(\d{1,12})\.jsonl")
 _JUDGE = ("kind", "model", "threshold", "prompt")
 _ROLE = ("backend", "model")
 
@@ -83,10 +82,8 @@ class ViewedRun:
         """Return the existing trajectory files, by their names below the folder, in order."""
         names = [self._trajectories.name]
         if self.kind == "training":
-            paths = (self.path / "trajectories").glob("*.jsonl")
-            names = sorted(
-                f"trajectories/{path.name}" for path in paths if STEP_FILE.fullmatch(path.name)
-            )
+            files = step_files(self.path / "trajectories", ".jsonl")
+            names = sorted(f"trajectories/{each.path.name}" for each in files)
         found = {}
         for name in names:
             with suppress(OSError):  # the file was removed after it was listed
@@ -101,7 +98,7 @@ class ViewedRun:
         """
         folder, _, own = name.rpartition("/")
         if name != self._trajectories.name and not (
-            folder == "trajectories" and STEP_FILE.fullmatch(own)
+            folder == "trajectories" and step_file(Path(own), ".jsonl")
         ):
             raise UserError(f"{name!r} is not a trajectory file of a run")
         return self.path / name

@@ -3,17 +3,16 @@ index.
 """
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from docagent_rl.checkpoints.step_files import step_files
 from docagent_rl.lab.viewer.features import number
 from docagent_rl.rollout.evidence import STAGES, Stage
 
-_FILE = re.compile(r"(val-)?(\d{1,12})\.json")
 _VALIDATED = ("val-core/", "val-aux/")
 
 
@@ -25,19 +24,18 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
     validated contains both, which are told apart by verl's names.
     """
     found: dict[str, dict[int, dict[str, float]]] = {"train": {}, "val": {}}
-    for path in (run_dir / "metrics").glob("*.json"):
-        name = _FILE.fullmatch(path.name)
-        if name is None:
-            continue
-        own = "val" if name[1] else "train"
-        step = int(name[2])
+    for own, step, path in step_files(run_dir / "metrics", ".json"):
         found[own].setdefault(step, {})
         for key, value in _read(path).items():
-            split = "val" if key.startswith(_VALIDATED) else own
-            found[split].setdefault(step, {})[key] = value
+            found[split_of(key, own)].setdefault(step, {})[key] = value
     series = {split: _series(steps) for split, steps in found.items()}
     names = {*series["train"]["values"], *series["val"]["values"]}
     return {"names": sorted(names), **series}
+
+
+def split_of(name: str, split: str) -> str:
+    """Return the split of a number in a file of a split: verl's names tell validations apart."""
+    return "val" if name.startswith(_VALIDATED) else split
 
 
 def _series(steps: Mapping[int, Mapping[str, float]]) -> dict[str, Any]:
