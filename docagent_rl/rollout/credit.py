@@ -6,18 +6,23 @@ that weigh a group by similarity, `similarities` lists the similarity of this tr
 trajectory of its group, in their order. The file's metadata has what applies to the whole step.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Seal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 TOKENS = ("advantages", "returns", "values", "entropy", "kl")
 """Lists with one number per sampled token."""
@@ -73,14 +78,12 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     from pyarrow import parquet
 
     ordered = sorted(rows, key=lambda row: (row.uid, row.trajectory, row.row))
-    types = {"uid": pa.string(), "trajectory": pa.int32(), "row": pa.int32()}
-    types |= dict.fromkeys(_LISTS, pa.list_(pa.float32()))
     about = {_ABOUT: json.dumps({"version": _VERSION, "estimator": estimator})}
     named = (
         {"uid": row.uid, "trajectory": row.trajectory, "row": row.row, **row.lists}
         for row in ordered
     )
-    table = pa.Table.from_pylist(list(named), pa.schema(types.items(), about))
+    table = pa.Table.from_pylist(list(named), pa.schema(_types().items(), about))
     buffer = BytesIO()
     # 23 bits of noise do not compress; signs, exponents and repeated numbers do, as soon as the
     # bytes of the floats are stored separately
@@ -98,11 +101,22 @@ def read_credit(path: Path, *, uid: str | None = None) -> StepCredit | None:
     Raises:
         UserError: the file is damaged, or was written by another release.
     """
+    if not path.is_file():
+        return None
+    estimator, table = credit_table(path, uid=uid)
+    return StepCredit(estimator, list(_rows(table)))
+
+
+def credit_table(path: Path, *, uid: str | None = None) -> tuple[str, pa.Table]:
+    """Read the credit of a step; return the name of the estimator, and the columns that the file
+    has.
+
+    Raises:
+        UserError: the file is damaged, or was written by another release.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
-    if not path.is_file():
-        return None
     try:
         there = parquet.read_schema(path).names
         table = parquet.read_table(
@@ -114,13 +128,23 @@ def read_credit(path: Path, *, uid: str | None = None) -> StepCredit | None:
         about = json.loads((table.schema.metadata or {})[_ABOUT])
         if about["version"] != _VERSION:
             raise ValueError(f"version {about['version']!r}")
-        rows = list(_rows(table))
+        types = _types()
+        schema = pa.schema([(name, types[name]) for name in table.column_names])
+        return str(about["estimator"]), table.cast(schema)
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} contains no credit that this release can read: {error}") from error
-    return StepCredit(str(about["estimator"]), rows)
 
 
-def _rows(table: Any) -> Iterable[CreditRow]:
+def _types() -> dict[str, pa.DataType]:
+    """Return the types of all columns."""
+    import pyarrow as pa
+
+    types: dict[str, pa.DataType] = {"uid": pa.string(), "trajectory": pa.int32()}
+    types["row"] = pa.int32()
+    return types | dict.fromkeys(_LISTS, pa.list_(pa.float32()))
+
+
+def _rows(table: pa.Table) -> Iterable[CreditRow]:
     names = [name for name in _LISTS if name in table.column_names]
     columns = {name: table.column(name) for name in ("uid", "trajectory", "row", *names)}
     for place in range(table.num_rows):
