@@ -12,9 +12,15 @@ from docagent_rl.checkpoints.manifest import MANIFEST, TRACKER
 
 logger = logging.getLogger(__name__)
 
+RUN = "run.json"
+"""The description of a run that is not the trainer's."""
+VERDICTS = "verdicts.jsonl"
+"""What the filters of a collection decided about each trajectory."""
+SCORES = "scores.jsonl"
+"""The numbers with which each trajectory of a run was scored."""
 READ = (
     "trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet", "hydra/*.yaml",
-    "run.json", "trajectories.jsonl", "kept.jsonl", "verdicts.jsonl", "funnel.json", "scores.jsonl",
+    RUN, "trajectories.jsonl", "kept.jsonl", VERDICTS, "funnel.json", SCORES,
     "probe.json", "probe.md", "rescore.json", "rescore.md", "report.json", "report.md",
 )  # fmt: skip
 """Patterns of a run's files that commands read; such a file only counts as the run's if it is
@@ -22,11 +28,10 @@ sealed.
 """
 SUPERSEDED = "superseded"
 """The folder for results of steps that a run has repeated."""
-RUN = "run.json"
-"""The description of a run that is not the trainer's."""
 _OF_FOLDERS = (MANIFEST, TRACKER, RUN)
 """Files that represent their folder, which may be moved elsewhere as a whole."""
 _RESTORE = "restore it from a copy, or do not use it in what you report"
+_UNSEALED = "with unsealed=True it is read as it is"
 
 
 class FileStatus(Enum):
@@ -147,6 +152,42 @@ def require_whole(paths: Iterable[Path]) -> None:
             raise UserError(f"{found}; `docagent-rl check {root}` lists all damaged files")
         if found.status is not FileStatus.WHOLE:
             logger.warning("%s", found)
+
+
+def whole_files(root: Path, pattern: str, *, unsealed: bool = False) -> list[Path]:
+    """Return the files of a run that match a pattern, all of them as they were written.
+
+    Unlike `require_whole`, this notices files that are missing, and refuses unsealed ones.
+
+    Args:
+        root: the folder of the run.
+        pattern: the path below it, as `folder/*.suffix`; `*` stands for no slash.
+        unsealed: accept files that nothing shows to be whole: those being written, and all files of
+            a run without a seal.
+
+    Raises:
+        UserError: names the first file that is damaged, missing, or unsealed.
+    """
+    sealed = read_seal_of(root)
+    if not sealed.there:
+        paths = sorted(path for path in root.glob(pattern) if path.name[0] != ".")
+        if paths and not unsealed:
+            raise UserError(f"{root / SEAL} is missing, so damage would go unnoticed; {_UNSEALED}")
+        return paths
+    names = [name for name in names_of(root, sealed) if _matches(name, pattern)]
+    findings = [seal_finding(root, sealed), *(finding(root, name, sealed) for name in names)]
+    for found in filter(None, findings):
+        if found.standing is Standing.DAMAGED:
+            raise UserError(f"{found}; `docagent-rl check {root}` lists all damaged files")
+        if found.standing is Standing.UNSEALED and not unsealed:
+            raise UserError(f"{found}; {_UNSEALED}")
+    # a file that is being written need not exist yet
+    return [root / name for name in names if (root / name).is_file()]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # a relative pattern of pathlib also matches below other folders, such as `superseded`
+    return name.count("/") == pattern.count("/") and PurePosixPath(name).match(pattern)
 
 
 def _compared(path: Path, name: str, sealed: Sealed) -> FileFinding:

@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.checkpoints.standing import SCORES
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.envs.checks import references
@@ -43,8 +44,6 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
-
-SCORES = "scores.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
