@@ -12,7 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("advantages", "envs", "lab.agents", "lab.importers", "retrieval", "rewards", "samples")
+PACKAGES = (
+    "advantages",
+    "envs",
+    "lab.agents",
+    "lab.importers",
+    "retrieval",
+    "rewards",
+    "runs",
+    "samples",
+)
 FILE = Path(__file__).parents[1] / "tests" / "public_names.txt"
 
 
