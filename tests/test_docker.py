@@ -46,6 +46,12 @@ def test_packages_are_those_of_the_pins_with_their_hashes(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+def test_the_programs_that_commands_start_are_installed(machine):
+    (system,) = [value for value in values(machine, "RUN") if "apt-get install" in value]
+    assert {"default-jre-headless", "poppler-utils", "g++"} <= set(shlex.split(system))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_runs_as_root_once_the_system_is_there(machine):
     kinds = [kind for kind, _ in instructions(machine)]
     assert values(machine, "USER") == ["agent"]
