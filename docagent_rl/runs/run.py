@@ -87,7 +87,7 @@ class Run:
     def read(self, table: RunTable | str) -> pa.RecordBatchReader:
         """Return a reader of a table in batches, for tables that do not fit into memory.
 
-        It can be read once. DuckDB, Polars and `pyarrow.dataset.write_dataset` take it as it is.
+        It can be read once. DuckDB and `pyarrow.dataset.write_dataset` take it as it is.
 
         Raises:
             UserError: there is no such table; raised by the reader: a file is damaged, missing or
