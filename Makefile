@@ -3,12 +3,13 @@
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
 #   make test-all  linters, these, what takes longer (make slow), all other runs (make runs): everything
 #   make gpu-check  eleven minutes on one GPU, random weights, no network (docs/cluster.md)
+#   make wheel  dist/: a wheel and a source distribution (CONTRIBUTING.md)
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/lab/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
 #   make mutants  what the tests of the core would miss: small changes of it, each tried
 #   make adversary  texts that are rewarded wrongly, searched for (docs/rule_judge.md)
-.PHONY: train test test-all fast slow core runs mutants adversary faults gpu-check documents lint viewer setup loaders demo clean
+.PHONY: train test test-all fast slow core runs mutants adversary faults gpu-check documents lint viewer wheel setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -33,7 +34,7 @@ endif
 endif
 
 help:
-	@sed -n '1,10p' Makefile
+	@sed -n '1,11p' Makefile
 
 setup:
 	@PYTHON="$(PYTHON)" tools/setup.sh
@@ -100,10 +101,16 @@ lint: setup
 	$(BIN)/python -m tools.recipe_openings --check
 	$(BIN)/python -m tools.verl_keys --check
 	$(BIN)/python -m tools.paper_pages --check
+	$(BIN)/python -m tools.run_columns --check
 	$(BIN)/python -m tools.house
 
 viewer: setup
 	$(BIN)/python -m tools.viewer_build
+
+# no network: the build backend is in the environment
+wheel: setup
+	@rm -rf dist
+	$(BIN)/python -m hatchling build
 
 clean:
 	rm -rf $(WORKSPACE)

@@ -1,3 +1,3 @@
 """Document agents trained by reinforcement learning inside an unmodified verl."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
