@@ -1,4 +1,5 @@
 from docagent_rl.runs.columns import (
+    COLUMNS as COLUMNS,
     Column as Column,
     RunTable as RunTable,
 )

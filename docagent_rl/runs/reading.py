@@ -133,9 +133,10 @@ class RunPart:
                     {"split": split_of(name, own), "step": step, "metric": name, "value": value}
                     for name, value in json.loads(path.read_bytes()).items()
                 ]
-                yield self._batch(RunTable.METRICS, rows)
+                batch = self._batch(RunTable.METRICS, rows)
             except (OSError, *_BAD) as error:
                 raise UserError(f"{path} does not contain numbers of a step: {error}") from error
+            yield batch
 
     def _credit(self) -> Iterator[pa.RecordBatch]:
         schema = schema_of(RunTable.CREDIT)
@@ -156,9 +157,10 @@ class RunPart:
         found = _read_lines(file, rows)
         while some := list(islice(found, _BATCH)):
             try:
-                yield self._batch(table, some)
+                batch = self._batch(table, some)
             except _BAD as error:
                 raise UserError(f"{file} has a value of another type: {error}") from error
+            yield batch
 
     @property
     def _named(self) -> Row:

@@ -35,7 +35,7 @@ class Run:
     """A run; create one with `open`.
 
     Each table is read from the files of the run when it is first used, and kept. A table that a run
-    of its kind does not have, such as the credit of an evaluation, has no rows. `columns.COLUMNS`
+    of its kind does not have, such as the credit of an evaluation, has no rows. `COLUMNS`
     says what the columns mean, and so does the metadata of a table's fields.
 
     Reading a table raises a `UserError` that names the file if one of its files is damaged, missing

@@ -8,7 +8,7 @@ SOURCE = '''"""A module."""
 
 # why
 LIMIT = 3
-"""Of something."""
+"""The limit of something."""
 
 
 def total(values):  # behind code
