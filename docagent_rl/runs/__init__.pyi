@@ -4,7 +4,7 @@ from docagent_rl.runs.columns import (
     RunTable as RunTable,
 )
 from docagent_rl.runs.run import (
-    Run as Run,
+    RunFrames as RunFrames,
     RunKind as RunKind,
     open as open,
 )

@@ -23,10 +23,10 @@ from docagent_rl.rollout.credit import credit_table
 from docagent_rl.runs.columns import RunTable, schema_of
 from docagent_rl.runs.rows import (
     Row,
+    row_of_trajectory,
     score_rows,
     term_rows,
     token_rows,
-    trajectory_row,
     turn_rows,
 )
 
@@ -179,7 +179,7 @@ def _whole_row(
     dropped_by: Mapping[Key, str | None],
 ) -> list[Row]:
     """Return the row of a trajectory with what other files say about it."""
-    row = trajectory_row(trajectory)
+    row = row_of_trajectory(trajectory)
     number = row["number"]
     of_credit = advantages.get((row["uid"], number))
     of_filters = dropped_by.get((row["question_id"] or row["uid"], number))

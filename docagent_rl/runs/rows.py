@@ -21,7 +21,7 @@ _OR_NULL = ("answer", "stage", "branch", "outcome")
 """Features that are empty in the viewer's index if they do not apply."""
 
 
-def trajectory_row(trajectory: Mapping[str, Any]) -> Row:
+def row_of_trajectory(trajectory: Mapping[str, Any]) -> Row:
     """Return the row of a trajectory.
 
     Raises:
@@ -46,7 +46,7 @@ def trajectory_row(trajectory: Mapping[str, Any]) -> Row:
 
 
 def turn_rows(trajectory: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the rows of its turns, in order; raises as `trajectory_row`."""
+    """Yield the rows of its turns, in order; raises as `row_of_trajectory`."""
     records = records_of(trajectory)
     for place, (turn, record) in enumerate(zip(trajectory["turns"], records, strict=True)):
         yield {**_key(trajectory), "turn": place + 1, **_turn(turn, record, place)}

@@ -31,7 +31,7 @@ class RunKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Run:
+class RunFrames:
     """A run; create one with `open`.
 
     Each table is read from the files of the run when it is first used, and kept. A table that a run
@@ -108,7 +108,7 @@ class Run:
             yield from part.batches(table)
 
 
-def open(path: str | Path, *, unsealed: bool = False) -> Run:
+def open(path: str | Path, *, unsealed: bool = False) -> RunFrames:
     """Open the folder of a run: of the trainer, or of `eval`, `ask`, `collect`, `probe`, `rescore`.
 
     Only its kind is determined; files are read when a table is used.
@@ -131,10 +131,10 @@ def open(path: str | Path, *, unsealed: bool = False) -> Run:
         parts = [
             RunPart(folder.name, name, ViewedRun(folder / name), unsealed) for name in conditions
         ]
-        return Run(folder, RunKind.PROBE, tuple(parts))
+        return RunFrames(folder, RunKind.PROBE, tuple(parts))
     viewed = ViewedRun(folder)
     part = RunPart(viewed.path.name, "", viewed, unsealed)
-    return Run(viewed.path, _kind_of(viewed), (part,))
+    return RunFrames(viewed.path, _kind_of(viewed), (part,))
 
 
 def _kind_of(run: ViewedRun) -> RunKind:
