@@ -177,9 +177,9 @@ def whole_files(root: Path, pattern: str, *, unsealed: bool = False) -> list[Pat
     names = [name for name in names_of(root, sealed) if _matches(name, pattern)]
     findings = [seal_finding(root, sealed), *(finding(root, name, sealed) for name in names)]
     for found in filter(None, findings):
-        if found.standing is Standing.DAMAGED:
+        if found.status is FileStatus.DAMAGED:
             raise UserError(f"{found}; `docagent-rl check {root}` lists all damaged files")
-        if found.standing is Standing.UNSEALED and not unsealed:
+        if found.status is FileStatus.UNSEALED and not unsealed:
             raise UserError(f"{found}; {_UNSEALED}")
     # a file that is being written need not exist yet
     return [root / name for name in names if (root / name).is_file()]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.standing import SCORES, VERDICTS, whole_files
+from docagent_rl.checkpoints.file_status import SCORES, VERDICTS, whole_files
 from docagent_rl.checkpoints.step_files import StepFile, step_file
 from docagent_rl.lab.viewer.credit import mean_advantages
 from docagent_rl.lab.viewer.folder import ViewedRun

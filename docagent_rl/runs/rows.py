@@ -12,7 +12,7 @@ from typing import Any
 from docagent_rl.envs.recorded import mapping
 from docagent_rl.envs.turn_record import TurnRecord
 from docagent_rl.lab.viewer.features import features_of, number
-from docagent_rl.rollout.looks import PlayedTurn, gold_pages, images_of, records_of
+from docagent_rl.rollout.seen_pages import PlayedTurn, gold_pages, images_of, records_of
 
 Row = dict[str, Any]
 
@@ -67,7 +67,7 @@ def _turn(turn: Mapping[str, Any], record: TurnRecord, place: int) -> Row:
         "surplus": len(record.surplus),
         "effect": record.effect.kind,
         "found": list(dict.fromkeys(played.found)),
-        "shown": list(dict.fromkeys(look.page for look in played.looks(place))),
+        "shown": list(dict.fromkeys(each.page for each in played.seen_pages(place))),
         "searches": len(played.searches),
         "reward": turn.get("reward"),
         "sampled_tokens": len(turn["token_ids"]) or turn.get("completion_tokens", 0),

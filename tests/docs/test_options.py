@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from docagent_rl import cli
-from docagent_rl.checkpoints.standing import VERDICTS
+from docagent_rl.checkpoints.file_status import VERDICTS
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.collection import FUNNEL, KEPT

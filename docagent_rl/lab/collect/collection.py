@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.checkpoints.standing import VERDICTS, require_whole
+from docagent_rl.checkpoints.file_status import VERDICTS, require_whole
 from docagent_rl.endpoints.chat_reply import TransientError, Unanswered
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import (

@@ -13,9 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.standing import require_whole
+from docagent_rl.checkpoints.file_status import require_whole
 from docagent_rl.checkpoints.step_files import step_files
-from docagent_rl.checks.environment import settle_reward_file
+from docagent_rl.checks.environment import resolve_reward_file
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.relocation import KEY as WORKSPACE
 from docagent_rl.lab.agents.relocation import move_workspace, relocate

@@ -150,5 +150,5 @@ def test_nothing_is_run_where_there_is_no_gpu(tmp_path):
 
 
 def test_literal_is_refused_where_nothing_is_to_be_set(setting):
-    with pytest.raises(UserError, match="changes nothing for vrag_rl.* no key"):
+    with pytest.raises(UserError, match=r"changes nothing for vrag_rl.* no key"):
         reproduction(setting("vrag_rl", literal=True), "")

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.checkpoints.standing import SCORES
+from docagent_rl.checkpoints.file_status import SCORES
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.envs.checks import references
