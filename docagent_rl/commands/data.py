@@ -18,13 +18,14 @@ from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, parquet_file, sft_command, sft_export_command
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.lab.easyr1.rows import RowKeys, is_easyr1, read_easyr1
 from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
 from docagent_rl.samples.question_template import TEMPLATE, is_placeholder, store_template
 from docagent_rl.samples.questions import Questions, read_questions
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
-from docagent_rl.samples.validation import sample_notes, validate_file
+from docagent_rl.samples.validation import sample_notes, validate_file, validate_questions
 
 app = typer.Typer(
     help="Make, check, convert and look at questions about documents.", no_args_is_help=True
@@ -37,6 +38,7 @@ app.command("export")(sft_export_command)
 app.command("curate")(curate_command)
 
 _DEFAULTS = SynthSettings()
+_KEYS = RowKeys()
 _SHOWN_PROBLEMS = 50
 
 _File = Annotated[Path, typer.Argument(help="File of samples (.parquet) or of questions (.jsonl).")]
@@ -134,7 +136,11 @@ def validate(
 
 @app.command()
 def convert(
-    samples: Path = argument(..., "Questions, one JSON object per line; see `data template`."),
+    samples: Path = argument(
+        ...,
+        "Questions, one JSON object per line (see `data template`); or rows of EasyR1: a .parquet, "
+        ".jsonl or .json file, or a folder of them.",
+    ),
     out: Path = option(
         ..., ".parquet file to write; if --split is a fraction, the folder for both files."
     ),
@@ -145,6 +151,12 @@ def convert(
     seed: FractionSeed = 0,
     answerable_only: AnswerableOnly = False,
     store: Evidence = None,
+    prompt_key: str = option(_KEYS.prompt, "EasyR1's data.prompt_key: column of the question."),
+    answer_key: str = option(_KEYS.answer, "EasyR1's data.answer_key: column of the answer."),
+    image_key: str = option(_KEYS.images, "EasyR1's data.image_key: column of the images."),
+    image_dir: Path | None = option(
+        None, "EasyR1's data.image_dir: folder of image paths; default: that of the file."
+    ),
     force: Force = False,
 ) -> None:
     """Convert questions to the Parquet files that the trainer reads; all of them must be valid.
@@ -152,6 +164,10 @@ def convert(
     A fraction holds out questions. The same question about the same document is never in both
     files, even with other case or spacing. --by document holds out whole documents, to validate on
     documents that were never trained on.
+
+    Rows of EasyR1 are recognized by their column of answers. The images of a row are stored as a
+    document (--store), whose id is a hash of their content; build an index of the store afterwards.
+    A row without images needs a field doc_id. See docs/coming_from.md.
 
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
@@ -163,8 +179,16 @@ def convert(
             f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1"
         ) from None
     outs = [parquet_file(out)] if fraction is None else list(both_files(out))
+    keys = RowKeys(prompt_key, answer_key, image_key)
+    rows = None
+    if is_easyr1(samples, keys):
+        rows = read_easyr1(samples, keys, image_dir=image_dir, store=store)
+        _end_with(rows.problems)
     documents = DocumentStore(store) if store is not None else None
-    found = validate_file(samples, store=documents)
+    if rows is None:
+        found = validate_file(samples, store=documents)
+    else:
+        found = validate_questions(rows, store=documents)
     _end_with(found.problems)
     kept = []
     for _, sample in found.samples:

@@ -60,9 +60,14 @@ def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Qu
             found = scan_questions(source)
     except UserError as error:
         return Questions(source, problems=[str(error)])
+    return validate_questions(found, store=store)
+
+
+def validate_questions(found: Questions, *, store: DocumentStore | None = None) -> Questions:
+    """Add the problems of questions that were parsed, as `validate_file` does; return them."""
     found.problems += _repeated_ids(found.samples)
     if not (found.rows or found.problems):
-        found.problems.append(f"{source}: the file contains no samples")
+        found.problems.append(f"{found.path}: the file contains no samples")
     for place, sample in found.samples:
         problems = sample_problems(sample, store=store)
         found.problems += [

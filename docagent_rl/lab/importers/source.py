@@ -102,7 +102,7 @@ class ImportSource:
         """
         if path.suffix in (".parquet", ".jsonl"):
             self.note(path)
-            return _parquet_rows(path, columns) if path.suffix == ".parquet" else _lines(path)
+            return _parquet_rows(path, columns) if path.suffix == ".parquet" else line_rows(path)
         content = self.json(path)
         if isinstance(content, dict) and under is not None:
             content = content.get(under)
@@ -156,7 +156,8 @@ def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[st
             yield from batch.to_pylist()
 
 
-def _lines(path: Path) -> Iterator[Any]:
+def line_rows(path: Path) -> Iterator[Any]:
+    """Yield the JSON value of each line that is not blank; a line that is not JSON as text."""
     try:
         # not splitlines(): a string may contain U+2028 and the like
         with path.open(encoding="utf-8-sig", newline="\n") as lines:
