@@ -40,6 +40,7 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.commands.options import argument, option
+from docagent_rl.commands.recipes_easyr1 import from_easyr1_command
 from docagent_rl.config import plain_section
 from docagent_rl.lab.viewer.folder import reward_of
 from docagent_rl.systems import SYSTEMS, get_system
@@ -54,6 +55,7 @@ _KINDS = {
 app = typer.Typer(
     help="List recipes, show where settings come from, check them, and compute their memory."
 )
+app.command("from-easyr1")(from_easyr1_command)
 prompts_app = typer.Typer(
     help="Show the prompts of the systems, and check files of your own.", no_args_is_help=True
 )

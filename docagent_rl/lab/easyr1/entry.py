@@ -1,0 +1,101 @@
+"""The entry of a key of EasyR1: where it goes here, and what becomes of its value."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class KeyKind(StrEnum):
+    """What becomes of a key of EasyR1."""
+
+    SAME = "same"
+    """Its value goes to another name."""
+    CONVERTED = "converted"
+    """Its value goes to another name in another unit or spelling."""
+    ELSEWHERE = "elsewhere"
+    """Its name or purpose has another meaning or place here; the value is not carried over."""
+    NONE = "none"
+    """There is no counterpart."""
+
+
+class NoCounterpart(Exception):  # noqa: N818 - not an error: the key is reported
+    """A value that nothing here stands for; the message says why, and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theirs:
+    """A configuration of EasyR1 with all its defaults, and the recipe here that it changes."""
+
+    values: Mapping[str, Any]
+    """The value of every key, by its name with dots."""
+    base: str
+    """The name of the recipe that is built on."""
+    row_tokens: int
+    """The longest row of that recipe, in tokens: prompt and response."""
+    is_alden: bool = False
+    """Whether it is a configuration of ALDEN's copy of EasyR1."""
+
+    def get(self, key: str) -> Any:
+        """Return the value of a key."""
+        return self.values[key]
+
+    @property
+    def rows_are(self) -> int:
+        """The length of a padded row of EasyR1 in tokens: prompt and response."""
+        return self.get("data.max_prompt_length") + self.get("data.max_response_length")
+
+    @property
+    def is_on_alden(self) -> bool:
+        """Whether the recipe is one of ALDEN's system, whose environment has ALDEN's keys."""
+        return self.base.startswith("alden_")
+
+
+Converter = Callable[[Any, Theirs], Mapping[str, Any]]
+"""Returns values by the names of our keys; raises `NoCounterpart` for a value without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """The entry of a key of EasyR1."""
+
+    key: str
+    kind: KeyKind
+    ours: tuple[str, ...] = ()
+    """The keys here that get its value, or that have its purpose."""
+    note: str = ""
+    """What happens to the value; for `ELSEWHERE` and `NONE` why, and what to do."""
+    converter: Converter | None = None
+
+    def translated(self, theirs: Theirs) -> Mapping[str, Any]:
+        """Return the values of our keys; empty if EasyR1's value says to take the default.
+
+        Raises:
+            NoCounterpart: nothing here stands for the value.
+        """
+        value = theirs.get(self.key)
+        if self.converter is not None:
+            return self.converter(value, theirs)
+        if self.kind is not KeyKind.SAME or value is None:
+            return {}
+        return dict.fromkeys(self.ours, value)
+
+
+def same(key: str, *ours: str, note: str = "") -> KeyEntry:
+    """Return the entry of a key whose value is kept; null leaves the recipe's."""
+    return KeyEntry(key, KeyKind.SAME, ours, note)
+
+
+def converted(key: str, converter: Converter, note: str, *ours: str) -> KeyEntry:
+    """Return the entry of a key whose value is converted."""
+    return KeyEntry(key, KeyKind.CONVERTED, ours, note, converter)
+
+
+def elsewhere(key: str, note: str, *ours: str) -> KeyEntry:
+    """Return the entry of a key that has another meaning or place here."""
+    return KeyEntry(key, KeyKind.ELSEWHERE, ours, note)
+
+
+def none(key: str, note: str) -> KeyEntry:
+    """Return the entry of a key without a counterpart."""
+    return KeyEntry(key, KeyKind.NONE, (), note)
