@@ -100,6 +100,7 @@ lint: setup
 	$(BIN)/python -m tools.viewer_build --check
 	$(BIN)/python -m tools.recipe_openings --check
 	$(BIN)/python -m tools.verl_keys --check
+	$(BIN)/python -m tools.coming_from --check
 	$(BIN)/python -m tools.paper_pages --check
 	$(BIN)/python -m tools.run_columns --check
 	$(BIN)/python -m tools.house
