@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from docagent_rl.lab.easyr1.entry import KeyEntry, KeyKind
+from docagent_rl.lab.easyr1.entry import KeyTranslation, TranslationKind
 from docagent_rl.lab.easyr1.table import entries
 from docagent_rl.lab.easyr1.translation import known_keys
 
@@ -32,10 +32,10 @@ SECTIONS = {
     "trainer.": "Trainer",
 }
 MARKS = {
-    KeyKind.SAME: "",
-    KeyKind.CONVERTED: "converted",
-    KeyKind.ELSEWHERE: "not carried over",
-    KeyKind.NONE: "no counterpart",
+    TranslationKind.SAME: "",
+    TranslationKind.CONVERTED: "converted",
+    TranslationKind.ELSEWHERE: "not carried over",
+    TranslationKind.NONE: "no counterpart",
 }
 
 app = typer.Typer(add_completion=False)
@@ -84,12 +84,12 @@ def tables() -> Iterator[str]:
         yield ""
 
 
-def _meaning(entry: KeyEntry) -> tuple[object, ...]:
+def _meaning(entry: KeyTranslation) -> tuple[object, ...]:
     """Return what entries share that stand in one row."""
     return (entry.kind, entry.ours, entry.note)
 
 
-def _row(same: Sequence[KeyEntry]) -> str:
+def _row(same: Sequence[KeyTranslation]) -> str:
     first = same[0]
     mark = MARKS[first.kind]
     alden = all(entry.key in known_keys().alden for entry in same)

@@ -18,7 +18,7 @@ from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, parquet_file, sft_command, sft_export_command
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.easyr1.rows import RowKeys, is_easyr1, read_easyr1
+from docagent_rl.lab.easyr1.rows import RowColumns, is_easyr1, read_easyr1
 from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
 from docagent_rl.samples.question_template import TEMPLATE, is_placeholder, store_template
@@ -38,7 +38,7 @@ app.command("export")(sft_export_command)
 app.command("curate")(curate_command)
 
 _DEFAULTS = SynthSettings()
-_KEYS = RowKeys()
+_KEYS = RowColumns()
 _SHOWN_PROBLEMS = 50
 
 _File = Annotated[Path, typer.Argument(help="File of samples (.parquet) or of questions (.jsonl).")]
@@ -179,7 +179,7 @@ def convert(
             f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1"
         ) from None
     outs = [parquet_file(out)] if fraction is None else list(both_files(out))
-    keys = RowKeys(prompt_key, answer_key, image_key)
+    keys = RowColumns(prompt_key, answer_key, image_key)
     rows = None
     if is_easyr1(samples, keys):
         rows = read_easyr1(samples, keys, image_dir=image_dir, store=store)

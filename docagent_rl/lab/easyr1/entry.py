@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class KeyKind(StrEnum):
+class TranslationKind(StrEnum):
     """What becomes of a key of EasyR1."""
 
     SAME = "same"
@@ -56,11 +56,11 @@ Converter = Callable[[Any, Theirs], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyEntry:
+class KeyTranslation:
     """The entry of a key of EasyR1."""
 
     key: str
-    kind: KeyKind
+    kind: TranslationKind
     ours: tuple[str, ...] = ()
     """The keys here that get its value, or that have its purpose."""
     note: str = ""
@@ -76,26 +76,26 @@ class KeyEntry:
         value = theirs.get(self.key)
         if self.converter is not None:
             return self.converter(value, theirs)
-        if self.kind is not KeyKind.SAME or value is None:
+        if self.kind is not TranslationKind.SAME or value is None:
             return {}
         return dict.fromkeys(self.ours, value)
 
 
-def same(key: str, *ours: str, note: str = "") -> KeyEntry:
+def same(key: str, *ours: str, note: str = "") -> KeyTranslation:
     """Return the entry of a key whose value is kept; null leaves the recipe's."""
-    return KeyEntry(key, KeyKind.SAME, ours, note)
+    return KeyTranslation(key, TranslationKind.SAME, ours, note)
 
 
-def converted(key: str, converter: Converter, note: str, *ours: str) -> KeyEntry:
+def converted(key: str, converter: Converter, note: str, *ours: str) -> KeyTranslation:
     """Return the entry of a key whose value is converted."""
-    return KeyEntry(key, KeyKind.CONVERTED, ours, note, converter)
+    return KeyTranslation(key, TranslationKind.CONVERTED, ours, note, converter)
 
 
-def elsewhere(key: str, note: str, *ours: str) -> KeyEntry:
+def elsewhere(key: str, note: str, *ours: str) -> KeyTranslation:
     """Return the entry of a key that has another meaning or place here."""
-    return KeyEntry(key, KeyKind.ELSEWHERE, ours, note)
+    return KeyTranslation(key, TranslationKind.ELSEWHERE, ours, note)
 
 
-def none(key: str, note: str) -> KeyEntry:
+def none(key: str, note: str) -> KeyTranslation:
     """Return the entry of a key without a counterpart."""
-    return KeyEntry(key, KeyKind.NONE, (), note)
+    return KeyTranslation(key, TranslationKind.NONE, (), note)

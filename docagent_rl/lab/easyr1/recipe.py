@@ -33,11 +33,22 @@ def nearest_recipe(config: Easyr1Config, names: Sequence[str]) -> str:
     """
     path = str(config.values["worker.actor.model.model_path"] or "")
     model = re.sub(r"[^a-z0-9]+", "_", Path(path).name.lower())
+    if _is_text(model, names):
+        return _nearest(model, _TEXT, [name for name in names if name.endswith("_grpo")])
     critic = config.values["algorithm.adv_estimator"] in _WITH_CRITIC
-    seen = _nearest(model, _CRITIC if critic or config.is_alden else _PAGES, names)
-    text = _nearest(model, _TEXT, [name for name in names if name.endswith("_grpo")])
-    is_text = _common(model, text, _TEXT) > _common(model, seen, _PAGES) and "_vl" not in model
-    return text if is_text else seen
+    return _nearest(model, _CRITIC if critic or config.is_alden else _PAGES, names)
+
+
+def _is_text(model: str, names: Sequence[str]) -> bool:
+    """Return whether the name of a model is a series and a size, such as qwen2_5_7b_instruct.
+
+    Families of the recipes that see pages, and names with `vl`, are none.
+    """
+    seen = [name.removeprefix(f"{_PAGES}_") for name in names if name.startswith(f"{_PAGES}_")]
+    families = tuple(re.sub(r"\d+b(_a\d+b)?$", "", name) for name in seen)
+    if "vl" in model or model.startswith(families):
+        return False
+    return re.match(r"[a-z]+[\d_]*_\d+b", model) is not None
 
 
 def _nearest(model: str, system: str, names: Sequence[str]) -> str:

@@ -36,7 +36,7 @@ _DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class RowKeys:
+class RowColumns:
     """The columns of EasyR1's rows: `data.prompt_key`, `data.answer_key`, `data.image_key`."""
 
     prompt: str = "problem"
@@ -65,13 +65,13 @@ class _Row:
 class _Reading:
     """The questions of a source, and the documents that are made of their images."""
 
-    keys: RowKeys
+    keys: RowColumns
     image_dir: Path
     found: Questions
     documents: dict[str, NativeDocument] = field(default_factory=dict)
 
 
-def is_easyr1(path: Path, keys: RowKeys) -> bool:
+def is_easyr1(path: Path, keys: RowColumns) -> bool:
     """Return whether a source holds rows of EasyR1: a folder, or a file with its answer column.
 
     Neither questions of this package nor samples have a field of the name `answer`.
@@ -95,7 +95,7 @@ def is_easyr1(path: Path, keys: RowKeys) -> bool:
 
 
 def read_easyr1(
-    path: Path, keys: RowKeys, *, image_dir: Path | None = None, store: Path | None = None
+    path: Path, keys: RowColumns, *, image_dir: Path | None = None, store: Path | None = None
 ) -> Questions:
     """Return the questions of EasyR1's rows, and store the images of each row as a document.
 
@@ -123,7 +123,7 @@ def read_easyr1(
     return reading.found
 
 
-def _rows(source: ImportSource, path: Path, keys: RowKeys) -> Iterator[_Row]:
+def _rows(source: ImportSource, path: Path, keys: RowColumns) -> Iterator[_Row]:
     if path.suffix == ".parquet":
         yield from _parquet_rows(source, path, keys)
         return
@@ -144,7 +144,7 @@ def _json_rows(source: ImportSource, path: Path) -> Iterator[Any]:
     return source.rows(path)
 
 
-def _parquet_rows(source: ImportSource, path: Path, keys: RowKeys) -> Iterator[_Row]:
+def _parquet_rows(source: ImportSource, path: Path, keys: RowColumns) -> Iterator[_Row]:
     """Yield the rows of a Parquet file; images are read one row at a time, as they are large."""
     columns = parquet_columns(path)
     reader = RowReader(path, [keys.images]) if keys.images in columns else None

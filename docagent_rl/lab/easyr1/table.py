@@ -18,7 +18,7 @@ from docagent_rl.lab.easyr1.conversions import (
     response_length,
     save_model_only,
 )
-from docagent_rl.lab.easyr1.entry import KeyEntry, converted, elsewhere, none, same
+from docagent_rl.lab.easyr1.entry import KeyTranslation, converted, elsewhere, none, same
 from docagent_rl.lab.easyr1.worker_table import WORKER
 
 _CONVERT = "rows are converted once, by docagent-rl data convert: its option"
@@ -221,6 +221,6 @@ ALDEN = (
 
 
 @cache
-def entries() -> Mapping[str, KeyEntry]:
+def entries() -> Mapping[str, KeyTranslation]:
     """Return the entries of all keys of EasyR1 and of ALDEN's copy, by key."""
     return {entry.key: entry for entry in (*DATA, *ALGORITHM, *WORKER, *TRAINER, *ALDEN)}

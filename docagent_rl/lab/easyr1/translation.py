@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.easyr1.entry import KeyEntry, KeyKind, NoCounterpart, Theirs
+from docagent_rl.lab.easyr1.entry import KeyTranslation, NoCounterpart, Theirs, TranslationKind
 from docagent_rl.lab.easyr1.table import entries
 
 _OPEN = ("worker.actor.model.override_config", "worker.critic.model.override_config")
@@ -68,7 +68,7 @@ class Easyr1Config:
 class Carried:
     """A key that was carried over."""
 
-    entry: KeyEntry
+    entry: KeyTranslation
     value: Any
     changes: Mapping[str, Any]
     """The values of our keys."""
@@ -83,7 +83,7 @@ class Translation:
     changes: dict[str, Any] = field(default_factory=dict)
     """The values of our keys."""
     carried: list[Carried] = field(default_factory=list)
-    elsewhere: list[tuple[KeyEntry, Any]] = field(default_factory=list)
+    elsewhere: list[tuple[KeyTranslation, Any]] = field(default_factory=list)
     """Keys that have another meaning or place here, with their values."""
     without: list[tuple[str, Any, str]] = field(default_factory=list)
     """Keys, or values, without a counterpart, with why and what to do."""
@@ -95,21 +95,18 @@ def read_config(path: Path, overrides: Sequence[str] = ()) -> Easyr1Config:
     Raises:
         UserError: the file or an override cannot be read, or a section is not one.
     """
+    unreadable = (OSError, ValueError, yaml.YAMLError, OmegaConfBaseException)
     try:
         file = OmegaConf.load(path)
-        merged = OmegaConf.merge(file, OmegaConf.from_dotlist(list(overrides)))
-        content = OmegaConf.to_container(merged, resolve=True)
-    except (
-        OSError,
-        UnicodeDecodeError,
-        ValueError,
-        yaml.YAMLError,
-        OmegaConfBaseException,
-    ) as error:
+        changes = OmegaConf.from_dotlist(list(overrides))
+        # a list has nothing to merge with
+        merged = OmegaConf.merge(file, changes) if isinstance(file, DictConfig) else file
+        content: Any = OmegaConf.to_container(merged, resolve=True)
+    except unreadable as error:
         raise UserError(f"{path}: cannot be read as a configuration of EasyR1: {error}") from error
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected EasyR1's sections data, algorithm, worker and trainer")
-    given = dict(_flat(cast("dict[str, Any]", content)))
+    given = dict(_flat(content))
     keys = known_keys()
     is_alden = any(key in keys.alden for key in given)
     defaults = {**keys.defaults, **(keys.alden if is_alden else {})}
@@ -139,12 +136,14 @@ def translate(config: Easyr1Config, base_name: str, base: DictConfig) -> Transla
     return found
 
 
-def _translate(found: Translation, entry: KeyEntry, theirs: Theirs, *, is_default: bool) -> None:
+def _translate(
+    found: Translation, entry: KeyTranslation, theirs: Theirs, *, is_default: bool
+) -> None:
     value = theirs.get(entry.key)
-    if entry.kind in (KeyKind.ELSEWHERE, KeyKind.NONE):
+    if entry.kind in (TranslationKind.ELSEWHERE, TranslationKind.NONE):
         if is_default:
             return
-        if entry.kind is KeyKind.ELSEWHERE:
+        if entry.kind is TranslationKind.ELSEWHERE:
             found.elsewhere.append((entry, value))
         else:
             found.without.append((entry.key, value, entry.note))

@@ -26,8 +26,8 @@ from docagent_rl.lab.easyr1.conversions import (
 )
 from docagent_rl.lab.easyr1.entry import (
     Converter,
-    KeyEntry,
-    KeyKind,
+    KeyTranslation,
+    TranslationKind,
     converted,
     elsewhere,
     none,
@@ -47,7 +47,7 @@ _ADAPTERS = "with a rank; +lora=language sets what adapters need (docs/lora.md)"
 _STRATEGY = "recipes train with FSDP2; fsdp is FSDP1, as in EasyR1"
 
 
-def _engine(role: str, ours: str) -> Iterator[KeyEntry]:
+def _engine(role: str, ours: str) -> Iterator[KeyTranslation]:
     """Yield the entries of an engine: sharding, precision."""
     theirs = f"worker.{role}.fsdp"
     yield _for(role, f"{theirs}.enable_full_shard", f"{ours}.reshard_after_forward")
@@ -74,7 +74,7 @@ def _engine(role: str, ours: str) -> Iterator[KeyEntry]:
         )
 
 
-def _optimizer(role: str, ours: str) -> Iterator[KeyEntry]:
+def _optimizer(role: str, ours: str) -> Iterator[KeyTranslation]:
     """Yield the entries of an optimizer."""
     theirs = f"worker.{role}.optim"
     for name in ("lr", "betas", "weight_decay"):
@@ -100,14 +100,14 @@ def _given(role: str, converter: Converter) -> Converter:
     return if_critic(converter) if role == "critic" else converter
 
 
-def _for(role: str, key: str, ours: str, note: str = "") -> KeyEntry:
+def _for(role: str, key: str, ours: str, note: str = "") -> KeyTranslation:
     """Return the entry of a key whose value is kept; that of a critic only if there is one."""
     if role != "critic":
         return same(key, ours, note=note)
-    return KeyEntry(key, KeyKind.SAME, (ours,), note, if_critic(kept(ours)))
+    return KeyTranslation(key, TranslationKind.SAME, (ours,), note, if_critic(kept(ours)))
 
 
-def _model(role: str, ours: str) -> Iterator[KeyEntry]:
+def _model(role: str, ours: str) -> Iterator[KeyTranslation]:
     """Yield the entries of a model."""
     theirs = f"worker.{role}.model"
     yield _for(role, f"{theirs}.model_path", f"{ours}.path")
@@ -124,7 +124,7 @@ def _model(role: str, ours: str) -> Iterator[KeyEntry]:
         yield _adapter(role, name, name, ours)
 
 
-def _adapter(role: str, name: str, own: str, ours: str) -> KeyEntry:
+def _adapter(role: str, name: str, own: str, ours: str) -> KeyTranslation:
     key = f"worker.{role}.model.lora.{name}"
     if role == "critic":
         return none(key, _LORA_OF_CRITIC)
@@ -132,7 +132,7 @@ def _adapter(role: str, name: str, own: str, ours: str) -> KeyEntry:
     return converted(key, lora(own), note, f"{ours}.{own}")
 
 
-def _trained(role: str, ours: str, engine: str, model: str) -> Iterator[KeyEntry]:
+def _trained(role: str, ours: str, engine: str, model: str) -> Iterator[KeyTranslation]:
     """Yield the entries that actor and critic share."""
     theirs = f"worker.{role}"
     yield elsewhere(f"{theirs}.strategy", _STRATEGY, f"{ours}.strategy")
@@ -158,13 +158,13 @@ def _trained(role: str, ours: str, engine: str, model: str) -> Iterator[KeyEntry
         yield _for(role, f"{theirs}.offload.{name}", f"{engine}.{own}_offload")
 
 
-def _micro(role: str, name: str, tokens: tuple[str, ...], rows: tuple[str, ...]) -> KeyEntry:
+def _micro(role: str, name: str, tokens: tuple[str, ...], rows: tuple[str, ...]) -> KeyTranslation:
     converter = micro_batch(f"worker.{role}", f"worker.{role}.ulysses_size", tokens, rows)
     key = f"worker.{role}.micro_batch_size_per_device_for_{name}"
     return converted(key, _given(role, converter), _ROWS, *tokens)
 
 
-def _actor() -> Iterator[KeyEntry]:
+def _actor() -> Iterator[KeyTranslation]:
     theirs = "worker.actor"
     yield from _trained("actor", ACTOR, f"{ACTOR}.fsdp_config", MODEL)
     yield _micro(
@@ -199,7 +199,7 @@ def _actor() -> Iterator[KeyEntry]:
         yield none(f"{theirs}.{name}", f"{_AUTO}, from algorithm.{name}")
 
 
-def _critic() -> Iterator[KeyEntry]:
+def _critic() -> Iterator[KeyTranslation]:
     yield from _trained("critic", "critic", "critic.fsdp", "critic.model")
     yield _micro(
         "critic",
@@ -216,7 +216,7 @@ def _critic() -> Iterator[KeyEntry]:
     yield _for("critic", "worker.critic.cliprange_value", "critic.cliprange_value")
 
 
-def _ref() -> Iterator[KeyEntry]:
+def _ref() -> Iterator[KeyTranslation]:
     yield elsewhere("worker.ref.strategy", "it follows the actor's", f"{REF}.strategy")
     yield from _engine("ref", f"{REF}.fsdp_config")
     yield none("worker.ref.offload.offload_params", _REF_OFFLOAD)
@@ -226,7 +226,7 @@ def _ref() -> Iterator[KeyEntry]:
         yield none(f"worker.ref.{name}", f"{_AUTO}, from worker.actor.{name}")
 
 
-def _rollout() -> Iterator[KeyEntry]:
+def _rollout() -> Iterator[KeyTranslation]:
     theirs = "worker.rollout"
     yield none(f"{theirs}.name", "the servers are vLLM")
     names = "n temperature top_p top_k seed gpu_memory_utilization ignore_eos enforce_eager"
@@ -260,7 +260,7 @@ def _rollout() -> Iterator[KeyEntry]:
         yield none(f"{theirs}.{name}", _AUTO)
 
 
-def _reward() -> Iterator[KeyEntry]:
+def _reward() -> Iterator[KeyTranslation]:
     yield converted(
         "worker.reward.reward_function",
         reward_function,
@@ -279,7 +279,7 @@ def _reward() -> Iterator[KeyEntry]:
     yield none("worker.reward.reward_function_name", _AUTO)
 
 
-def _alden() -> Iterator[KeyEntry]:
+def _alden() -> Iterator[KeyTranslation]:
     """Yield the entries of ALDEN's copy: what its scripts set is in the recipes of ALDEN."""
     recipe = "the reward is that of ALDEN's recipes"
     names = (

@@ -8,13 +8,13 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.settings import DocumentError, OcrMode
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.lab.easyr1.rows import RowKeys, is_easyr1, question_text, read_easyr1
+from docagent_rl.lab.easyr1.rows import RowColumns, is_easyr1, question_text, read_easyr1
 from docagent_rl.samples.parquet import read_parquet
 from tests.commands.conftest import called
 from tests.documents.here import HerePool, ingest_here
 from tests.lab.importers.conftest import Files, picture
 
-KEYS = RowKeys()
+KEYS = RowColumns()
 
 
 @pytest.fixture

@@ -310,6 +310,9 @@ def test_other_files_are_not_replaced(tmp_path):
         ("Qwen/Qwen3-VL-30B-A3B-Instruct", "grpo", "vrag_rl_qwen3_vl_30b_a3b"),
         ("Qwen/Qwen3-4B", "grpo", "mm_doc_r1_qwen3_4b_grpo"),
         ("Qwen/Qwen3-14B", "grpo", "mm_doc_r1_qwen3_4b_grpo"),
+        ("Qwen/Qwen2.5-7B-Instruct", "gae", "mm_doc_r1_qwen3_4b_grpo"),
+        ("Qwen/Qwen3.5-9B", "grpo", "vrag_rl_qwen3_5_9b"),
+        ("/models/my_own", "grpo", "vrag_rl_qwen2_5_vl_3b"),
         (None, "grpo", "vrag_rl_qwen2_5_vl_3b"),
     ],
 )
