@@ -10,6 +10,7 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.folder_lock import folder_locked
 from docagent_rl.base.io import atomic_write
+from docagent_rl.lab.stages.earlier import begin_work
 from docagent_rl.lab.stages.marker import (
     FOLDER,
     StageState,
@@ -111,9 +112,9 @@ class Chain:
                 f"stages create it:\n  {self.resume_command}"
             )
         print(f"{head}: {stage.title} ({found})\n$ {stage.command}", flush=True)
-        self._warn_of_leftovers(stage, found)
+        self._prepare(stage, found)
         began = time.monotonic()
-        inputs = input_digests(stage)
+        inputs = input_digests(stage, self.workspace)
         services.ensure(stage.services)
         try:
             status = run_command(stage.command, stage.environment, log_file(stage, self.workspace))
@@ -127,8 +128,10 @@ class Chain:
         write_marker(stage, self.workspace, inputs, seconds)
         print(f"{head}: done in {seconds:,.0f} s", flush=True)
 
-    def _warn_of_leftovers(self, stage: ChainStage, found: StageState) -> None:
-        """Name outputs of an earlier command or earlier inputs, which the stage may reuse."""
+    def _prepare(self, stage: ChainStage, found: StageState) -> None:
+        """Set aside work that the stage must not resume, and name outputs that it may reuse."""
+        if set_aside := begin_work(stage, self.workspace):
+            print(f"earlier work with other settings or inputs is now in {set_aside}", flush=True)
         there = [str(path) for path in stage.outputs if path.exists()]
         if there and found in (StageState.COMMAND, StageState.INPUTS):
             print(

@@ -35,9 +35,9 @@ def state(stage: ChainStage, workspace: Path) -> StageState:
         inputs = found["inputs"]
     except (OSError, ValueError, KeyError, TypeError):
         return StageState.NEW
-    if command != command_digest(stage):
+    if command != command_digest(stage, workspace):
         return StageState.COMMAND
-    if inputs != input_digests(stage):
+    if inputs != input_digests(stage, workspace):
         return StageState.INPUTS
     return StageState.OUTPUTS if missing else StageState.DONE
 
@@ -56,19 +56,30 @@ def write_marker(
     stage: ChainStage, workspace: Path, inputs: dict[str, str], seconds: float
 ) -> None:
     """Mark a stage as done; `inputs` are the digests of its inputs when it started."""
-    content = {"command": command_digest(stage), "inputs": inputs, "seconds": round(seconds, 1)}
+    content = {
+        "command": command_digest(stage, workspace),
+        "inputs": inputs,
+        "seconds": round(seconds, 1),
+    }
     atomic_write(marker_file(stage, workspace), json.dumps(content, indent=2) + "\n")
 
 
-def command_digest(stage: ChainStage) -> str:
-    """Return the digest of a command and of its environment variables."""
-    content = json.dumps([stage.command, dict(stage.environment)], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
+def command_digest(stage: ChainStage, workspace: Path) -> str:
+    """Return the digest of a command and its variables, wherever the workspace is."""
+    content = json.dumps(
+        [stage.command, dict(stage.environment)], sort_keys=True, ensure_ascii=False
+    )
+    return hashlib.sha256(movable(content, workspace).encode()).hexdigest()
 
 
-def input_digests(stage: ChainStage) -> dict[str, str]:
-    """Return the identity of each input, by its path."""
-    return {str(path): identity(path) for path in stage.inputs}
+def input_digests(stage: ChainStage, workspace: Path) -> dict[str, str]:
+    """Return the identity of each input, by its path, wherever the workspace is."""
+    return {movable(str(path), workspace): identity(path) for path in stage.inputs}
+
+
+def movable(text: str, workspace: Path) -> str:
+    """Return a text without the place of the workspace, so that a moved workspace is not new."""
+    return text.replace(str(workspace), "WORKSPACE")
 
 
 def identity(path: Path) -> str:

@@ -30,6 +30,21 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierWork:
+    """A folder in which the command of a stage resumes what an earlier start began.
+
+    Work that began from something else is not resumed: the folder is renamed, and the stage starts
+    from scratch.
+    """
+
+    folder: Path
+    settings: str
+    """The settings on which the work depends; others may change between two starts."""
+    files: tuple[Path, ...] = ()
+    """The inputs on which the work depends."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChainStage:
     """A step of a chain."""
 
@@ -47,3 +62,5 @@ class ChainStage:
     services: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     estimate: Estimate = field(default_factory=Estimate)
+    earlier: EarlierWork | None = None
+    """What the command would resume; `None` if it resumes nothing, or decides by itself."""
