@@ -55,6 +55,15 @@ class Placement:
     elsewhere: tuple[str, ...] = ()
     """Services for which no GPU is left."""
 
+    def devices(self, all_gpus: int) -> dict[str, str]:
+        """Return the variable that restricts the trainer and the retriever to their GPUs.
+
+        It is not needed if the trainer has all GPUs of the machine, or there are none.
+        """
+        if all_gpus == 0 or len(self.trainer) == all_gpus:
+            return {}
+        return cuda_devices(self.trainer + self.retriever)
+
 
 def count_gpus() -> int:
     """Return the number of GPUs that `nvidia-smi` lists; 0 without that program."""

@@ -1,7 +1,7 @@
 """Make downloads of benchmarks at miniature size: synthetic reports in the official file formats.
 
-`python -m docagent_rl.lab.papers.miniature BENCHMARK FOLDER` writes a folder that `docagent-rl data
-import BENCHMARK FOLDER` reads; `... model SYSTEM WORKSPACE` makes the tiny model of a system.
+`python -m docagent_rl.lab.papers.miniature BENCHMARK FOLDER` writes what `docagent-rl data import
+BENCHMARK FOLDER` reads.
 """
 
 import argparse
@@ -345,22 +345,12 @@ def write_miniature(benchmark: Benchmark, out: Path) -> None:
 
 
 def make_named(arguments: Sequence[str] | None = None) -> None:
-    """Make the benchmark or the model that the command-line arguments name."""
+    """Make the download of the benchmark that the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=[*(each.value for each in WRITERS), "model"])
-    parser.add_argument("where", nargs="+")
+    parser.add_argument("benchmark", choices=[each.value for each in WRITERS])
+    parser.add_argument("folder", type=Path)
     given = parser.parse_args(arguments)
-    if given.what != "model":
-        write_miniature(Benchmark(given.what), Path(given.where[0]))
-        return
-    from docagent_rl.lab.tiny.build import build_model_for
-    from docagent_rl.lab.tiny.workspace import DemoPaths
-    from docagent_rl.systems import get_system
-
-    system, workspace = given.where
-    path = DemoPaths(Path(workspace)).model(system)
-    if not (path / "config.json").is_file():
-        build_model_for(path, system, None, family=get_system(system).model_family, progress=False)
+    write_miniature(Benchmark(given.benchmark), given.folder)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,15 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.checks.recipe_list import ABLATIONS, ablation_names
-from docagent_rl.lab.papers.machine import Machine, Placement, cuda_devices, share_gpus, wanted
+from docagent_rl.lab.papers.machine import Machine, Placement, share_gpus, wanted
 from docagent_rl.lab.papers.manifest import (
     PaperManifest,
     PaperModel,
     PaperService,
     RetrieverIndex,
 )
+from docagent_rl.lab.stages.workspace import InWorkspace
 
-WORKSPACE = "DOCAGENT_WORKSPACE"
 LITERAL = "literal"
 """The name of the ablation that sets what the paper prints and the recipe departs from."""
 
@@ -31,7 +31,7 @@ class Beginning(StrEnum):
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(InWorkspace):
     """A user's choices for the reproduction of one model of a paper."""
 
     manifest: PaperManifest
@@ -46,11 +46,6 @@ class Setting:
     teacher: str | None = None
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The environment variables of all commands."""
-        return {WORKSPACE: str(self.workspace)}
-
-    @property
     def tuned(self) -> bool:
         """True if a supervised stage comes before RL."""
         return self.model.sft is not None
@@ -59,14 +54,6 @@ class Setting:
     def trains(self) -> bool:
         """True if the policy is trained."""
         return self.beginning is not Beginning.WEIGHTS
-
-    def place(self, *parts: str) -> Path:
-        """Return a path in the workspace."""
-        return self.workspace.joinpath(*parts)
-
-    def word(self, *parts: str) -> str:
-        """Return a path in the workspace, quoted for bash."""
-        return shlex.quote(str(self.place(*parts)))
 
     @property
     def placement(self) -> Placement:
@@ -127,11 +114,10 @@ class Setting:
         return f"{self.manifest.system}/{LITERAL}" in ablation_names(self.model.recipe)
 
     def trainer_environment(self) -> dict[str, str]:
-        """Return the environment variables of the trainer, with its GPUs and the retriever's."""
-        found = self.placement
-        if self.miniature or self.machine.gpus == 0 or len(found.trainer) == self.machine.gpus:
+        """Variables of the trainer: its GPUs, and that of the retriever."""
+        if self.miniature:
             return self.environment
-        return {**self.environment, **cuda_devices(found.trainer + found.retriever)}
+        return {**self.environment, **self.placement.devices(self.machine.gpus)}
 
 
 def address(service: PaperService) -> str:

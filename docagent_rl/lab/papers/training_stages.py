@@ -9,16 +9,27 @@ from docagent_rl.lab.papers.machine import share_gpus
 from docagent_rl.lab.papers.manifest import UNKNOWN, Collection, Curation
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.stages.stage import ChainStage, Estimate
+from docagent_rl.lab.stages.training import (
+    RETRIEVER_ON_GPU,
+    SHORT_ROWS,
+    SHORT_SHARE,
+    engine_overrides,
+    exported_model,
+    node_overrides,
+    rl_command,
+    rows_command,
+    sft_command,
+    tracker,
+)
 
-_LATEST = "latest_checkpointed_iteration.txt"
 _SFT_EPOCHS = 3
 """The number of epochs that all three papers with a supervised stage print."""
-_SHORT = {
-    "sft": "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
-    "data.train_batch_size=2",
-    "rl": "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
-    "trainer.val_before_train=false docagent.rollout.unplayable=mask",
-}
+_SFT_SHARE = 0.05
+"""The share of rows that validates the supervised stage."""
+_SHORT_RL = (
+    "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
+    "trainer.val_before_train=false docagent.rollout.unplayable=mask"
+)
 """Overrides at miniature size."""
 
 
@@ -26,10 +37,7 @@ def model_stages(setting: Setting) -> Iterator[ChainStage]:
     """Yield the stages that download models."""
     if setting.miniature:
         path = setting.place("models", f"tiny_{setting.manifest.system}_{_family(setting)}")
-        command = (
-            f"python -m docagent_rl.lab.papers.miniature model {setting.manifest.system} "
-            f"{setting.word()}"
-        )
+        command = f"python -m docagent_rl.lab.tiny.make {setting.manifest.system} {setting.word()}"
         outputs = (path / "config.json",)
         yield ChainStage("model_base", "make a tiny model", command, (), outputs)
         return
@@ -109,7 +117,7 @@ def start_model(setting: Setting) -> str:
     """Return the model that RL starts from, as bash reads it."""
     if _fine_tunes(setting):
         assert setting.model.sft is not None
-        return _checkpoint(setting, setting.model.sft)
+        return exported_model(_run(setting, setting.model.sft))
     if setting.tuned and not setting.miniature:
         return setting.word("models", "sft")
     return base_model(setting)
@@ -118,24 +126,19 @@ def start_model(setting: Setting) -> str:
 def start_inputs(setting: Setting) -> tuple[Path, ...]:
     """Return the files whose change means that RL starts from another model."""
     if _fine_tunes(setting):
-        return (_tracker(setting, str(setting.model.sft)),)
+        return (tracker(_run(setting, str(setting.model.sft))),)
     if setting.tuned and not setting.miniature:
         return (setting.place("models", "sft", "config.json"),)
     return ()
 
 
-def _checkpoint(setting: Setting, recipe: str) -> str:
-    folder = setting.word("runs", recipe, "checkpoints")
-    return f"{folder}/global_step_$(cat {folder}/{_LATEST})/huggingface"
-
-
-def _tracker(setting: Setting, recipe: str) -> Path:
-    return setting.place("runs", recipe, "checkpoints", _LATEST)
+def _run(setting: Setting, recipe: str) -> Path:
+    return setting.place("runs", recipe)
 
 
 def trained_tracker(setting: Setting) -> Path:
     """Return the file that names the last checkpoint of RL."""
-    return _tracker(setting, setting.model.recipe)
+    return tracker(_run(setting, setting.model.recipe))
 
 
 def _collect(setting: Setting, given: Collection) -> ChainStage:
@@ -174,12 +177,13 @@ def _teaching(setting: Setting) -> Estimate:
 
 def _rows(setting: Setting, given: Collection) -> ChainStage:
     folder = setting.place("sft", setting.manifest.system)
-    length = 2560 if setting.miniature else given.max_length
-    share = 0.3 if setting.miniature else 0.05
-    command = (
-        f"docagent-rl data sft {setting.word('collected')} --model {base_model(setting)} "
-        f"--store {setting.word('store')} --out {setting.word('sft', setting.manifest.system)} "
-        f"--val-fraction {share} --by question --max-length {length} --force"
+    command = rows_command(
+        setting.place("collected"),
+        base_model(setting),
+        setting.place("store"),
+        folder,
+        share=SHORT_SHARE if setting.miniature else _SFT_SHARE,
+        longest=SHORT_ROWS if setting.miniature else given.max_length,
     )
     return ChainStage(
         "sft_rows",
@@ -192,16 +196,7 @@ def _rows(setting: Setting, given: Collection) -> ChainStage:
 
 def _fine_tune(setting: Setting, given: Collection) -> ChainStage:
     recipe = str(setting.model.sft)
-    gpus = len(share_gpus(setting.machine, {}).trainer)
-    words = [
-        f"torchrun --standalone --nproc-per-node {1 if setting.miniature else gpus} "
-        f"-m verl.trainer.sft_trainer --config-name {recipe}"
-    ]
-    if setting.miniature:
-        words[0] = f"python -m verl.trainer.sft_trainer --config-name {recipe} +profile=cpu"
-        words.append(_SHORT["sft"])
-    else:
-        words.append(f"trainer.n_gpus_per_node={gpus}")
+    gpus = 0 if setting.miniature else len(share_gpus(setting.machine, {}).trainer)
     takes = Estimate()
     if not setting.miniature:
         recipe_size = setting.model.recipe
@@ -211,9 +206,9 @@ def _fine_tune(setting: Setting, given: Collection) -> ChainStage:
     return ChainStage(
         "sft",
         "fine-tune the base model",
-        " ".join(words),
+        sft_command(recipe, gpus),
         inputs=(setting.place("sft", setting.manifest.system, "train.parquet"),),
-        outputs=(_tracker(setting, recipe),),
+        outputs=(tracker(_run(setting, recipe)),),
         environment=setting.environment,
         estimate=takes,
     )
@@ -270,10 +265,10 @@ def _train(setting: Setting) -> ChainStage:
     files = ["data.train_files=" + setting.word("data", data)]
     files.append("data.val_files=" + setting.word("data", _validation(setting)))
     model = f"actor_rollout_ref.model.path={start_model(setting)}"
-    words = [f"python -m verl.trainer.main_ppo --config-name {recipe}", *setting.literally()]
+    words = [rl_command(recipe), *setting.literally()]
     words += [*setting.overrides, *files, model]
     if setting.miniature:
-        words.append(_SHORT["rl"])
+        words.append(_SHORT_RL)
     else:
         words += [*setting.asking(), *setting.manifest.rl.overrides, *_gpus(setting)]
     takes = Estimate()
@@ -301,21 +296,21 @@ def _validation(setting: Setting) -> str:
 
 def _gpus(setting: Setting) -> list[str]:
     found = setting.placement
-    words = ["trainer.nnodes=1", f"trainer.n_gpus_per_node={len(found.trainer)}"]
-    words += engine(setting)
+    words = node_overrides(len(found.trainer), _tensor_parallel(setting))
     if found.retriever:
-        words.append("docagent.retriever.service.num_gpus=1 docagent.retriever.encoder.device=cuda")
+        words.append(RETRIEVER_ON_GPU)
     return words
+
+
+def _tensor_parallel(setting: Setting) -> int:
+    return int(estimates.sizes(setting.model.recipe)["tensor_parallel"])
 
 
 def engine(setting: Setting) -> list[str]:
     """Return the override that reduces the GPUs of a rollout server to those that there are."""
     if setting.miniature:
         return []
-    most = max(len(setting.placement.trainer), 1)
-    if estimates.sizes(setting.model.recipe)["tensor_parallel"] <= most:
-        return []
-    return [f"actor_rollout_ref.rollout.tensor_model_parallel_size={most}"]
+    return engine_overrides(len(setting.placement.trainer), _tensor_parallel(setting))
 
 
 def playing(setting: Setting) -> list[str]:

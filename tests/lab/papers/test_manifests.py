@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from huggingface_hub.cli.hf import app as hub_app
 from typer.main import get_command
 
 from docagent_rl.base.errors import UserError
@@ -22,7 +21,7 @@ from docagent_rl.lab.papers.manifest import (
 )
 from docagent_rl.lab.papers.reproduction import reproduction
 from docagent_rl.systems import SYSTEMS
-from tests.lab.papers.conftest import words_of
+from tests.lab.stages.commands import check_words, overrides_of, parse, words_of
 
 TARGETS = Path(__file__).parents[3] / "docagent_rl" / "lab" / "eval" / "report" / "targets.yaml"
 BEGINNINGS = ("sft", "scratch")
@@ -90,15 +89,6 @@ def test_counts_are_those_that_the_importers_know(system):
         assert each.hub or each.by_hand
 
 
-def parse(command: object, words: list[str]) -> None:
-    """Parse the arguments of a command line with its own parser, down to the last command."""
-    context = command.make_context(words[0], list(words[1:]), resilient_parsing=False)
-    while hasattr(command, "resolve_command"):
-        rest = [*context._protected_args, *context.args]
-        name, command, rest = command.resolve_command(context, rest)
-        context = command.make_context(name, rest, parent=context)
-
-
 @pytest.mark.parametrize("miniature", [False, True])
 @pytest.mark.parametrize(("system", "beginning", "recipe"), CHAINS)
 def test_every_command_is_one_of_ours_with_options_that_it_has(
@@ -111,7 +101,6 @@ def test_every_command_is_one_of_ours_with_options_that_it_has(
     names = [stage.name for stage in chain.stages]
     assert len(names) == len(set(names))
     served = {service.name for service in chain.services}
-    ours = get_command(app)
     for stage in chain.stages:
         assert set(stage.services) <= served
         if stage.command is None:
@@ -119,18 +108,7 @@ def test_every_command_is_one_of_ours_with_options_that_it_has(
             assert stage.outputs
             continue
         for words in words_of(stage.command, tmp_path):
-            if words[0] == "docagent-rl":
-                parse(ours, words)
-            elif words[0] == "hf":
-                parse(hub_app, words)
-            elif words[0] == "python":
-                assert words[1] == "-m"
-                assert words[2] in (
-                    "verl.trainer.main_ppo",
-                    "verl.trainer.sft_trainer",
-                    "docagent_rl.lab.papers.miniature",
-                    "zipfile",
-                ), words
+            check_words(words)
 
 
 @pytest.mark.parametrize(("system", "beginning", "recipe"), CHAINS)
@@ -157,18 +135,6 @@ def test_a_wrong_field_is_named():
 def test_an_option_that_is_not_there_would_be_noticed():
     with pytest.raises(Exception, match="No such option: --nothing"):
         parse(get_command(app), ["docagent-rl", "data", "curate", "x", "--out", "y", "--nothing"])
-
-
-def overrides_of(words: list[str]) -> tuple[str, list[str]] | None:
-    """Return the recipe and the overrides of a command that composes one."""
-    if words[:3] == ["python", "-m", "verl.trainer.main_ppo"]:
-        return words[4], words[5:]
-    if words[0] == "torchrun" or "verl.trainer.sft_trainer" in words:
-        at = words.index("--config-name")
-        return words[at + 1], words[at + 2 :]
-    if words[0] == "docagent-rl" and words[1] in ("eval", "collect"):
-        return words[2], words[words.index("--") + 1 :] if "--" in words else []
-    return None
 
 
 @pytest.mark.slow
