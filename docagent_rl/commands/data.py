@@ -21,7 +21,12 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.lab.easyr1.rows import RowColumns, is_easyr1, read_easyr1
 from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
-from docagent_rl.samples.question_template import TEMPLATE, is_placeholder, store_template
+from docagent_rl.samples.question_template import (
+    PLACEHOLDER,
+    TEMPLATE,
+    is_placeholder,
+    store_template,
+)
 from docagent_rl.samples.questions import Questions, read_questions
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
@@ -150,6 +155,9 @@ def convert(
     by: SplitUnit = option(SplitUnit.QUESTION, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
     answerable_only: AnswerableOnly = False,
+    no_placeholders: bool = option(
+        False, "Refuse questions that are still those of `data template`.", "--no-placeholders"
+    ),
     store: Evidence = None,
     prompt_key: str = option(_KEYS.prompt, "EasyR1's data.prompt_key: column of the question."),
     answer_key: str = option(_KEYS.answer, "EasyR1's data.answer_key: column of the answer."),
@@ -190,6 +198,8 @@ def convert(
     else:
         found = validate_questions(rows, store=documents)
     _end_with(found.problems)
+    if no_placeholders:
+        _refuse_placeholders(samples, found)
     kept = []
     for _, sample in found.samples:
         if name in (None, sample.split) and not (answerable_only and sample.answerable is False):
@@ -236,6 +246,15 @@ def show(file: _File, rows: int = option(5, "Number of samples.")) -> None:
         for line in (sample.question, answers, pages, ", ".join(sample.evidence_sources)):
             console.print(shown(line))
     typer.echo(f"{file.name}: {len(chosen)} of {len(samples)} samples")
+
+
+def _refuse_placeholders(file: Path, found: Questions) -> None:
+    left = sum(is_placeholder(sample) for _, sample in found.samples)
+    if left:
+        raise UserError(
+            f"{file}: {left} of {found.rows} questions still begin with "
+            f"{PLACEHOLDER.strip()!r}: write your own questions there, and delete those lines"
+        )
 
 
 def _parts(found: Questions) -> Counter[str]:

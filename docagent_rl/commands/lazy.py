@@ -8,6 +8,9 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 COMMANDS = {
+    "init": "Write a folder in which `docagent-rl run` trains an agent on your documents.",
+    "run": "Train an agent on your documents: ingestion, index, questions, SFT, RL, evaluation, "
+    "report.",
     "ingest": "Store PDFs or page images as page rasters with their text.",
     "store": "List, show and remove the documents of a store.",
     "describe": "Have a model describe charts, drawings and photographs, so that searches find "

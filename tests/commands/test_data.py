@@ -95,6 +95,22 @@ def test_the_template_of_a_store_is_converted_as_it_is_and_said_to_be_placeholde
         assert answer in text or answer == str(document.num_pages)
 
 
+def test_placeholders_are_refused_where_that_is_asked_for(world, tmp_path):
+    questions, out = tmp_path / "q.jsonl", tmp_path / "data"
+    store = ("--store", world.store.path)
+    data("template", "--out", questions, *store)
+    convert = ("convert", questions, *store, "--out", out, "--split", 0.1, "--no-placeholders")
+    with pytest.raises(UserError, match=f"{ROWS} of {ROWS} questions still begin with 'EXAMPLE"):
+        data(*convert)
+    assert not out.exists()
+    lines(
+        questions,
+        asked(doc_id=world.store.doc_ids()[0]),
+        asked("Which?", doc_id=world.store.doc_ids()[0]),
+    )
+    data(*convert)
+
+
 def test_an_empty_store_has_no_template(world, tmp_path):
     shutil.copytree(world.store.path, tmp_path / "store")
     StoreLayout(tmp_path / "store").remove_manifests(world.store.doc_ids())
