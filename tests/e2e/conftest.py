@@ -241,6 +241,7 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         grpo,
         learning,
         nodes,
+        own_agent,
         recipes,
         reproduction,
         separate,
@@ -287,6 +288,8 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
             name = f"reproduction_{system}"
             play = partial(reproduction.play, system, folder(name) / "workspace", python)
             background.start(name, play)
+    if "test_own_agent_run" in modules:
+        background.start("own_agent", partial(own_agent.play, folder("own_agent"), python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     for name, play in plays.items():

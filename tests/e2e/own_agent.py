@@ -1,0 +1,50 @@
+"""The chain of an agent of one's own on two PDFs: two steps of the trainer, up to a report."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from docagent_rl.lab.own_agent.project import FILE
+from tests.documents.conftest import write_pdf
+
+STEPS = 2
+TEXTS = ("The mill opened in spring", "Its wheel turns twice", "The baker buys flour")
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """What a chain left in its folder, and what its starts printed."""
+
+    folder: Path
+    said: str
+    """What the first start printed."""
+    repeated: str
+    """What the second start printed."""
+
+
+def play(place: Path, python: Path) -> OwnRun:
+    """Make a folder, choose two steps, and run its chain twice."""
+    for name in ("mill", "bakery"):
+        write_pdf(place / "pdfs" / f"{name}.pdf", [f"{name}: {text}" for text in TEXTS])
+    folder = place / "agent"
+    _docagent(python, "init", str(folder), "--documents", str(place / "pdfs"))
+    file = folder / FILE
+    chosen = file.read_text(encoding="utf-8").replace("steps: null", f"steps: {STEPS}")
+    file.write_text(chosen, encoding="utf-8")
+    said = _docagent(python, "run", str(folder))
+    return OwnRun(folder, said, _docagent(python, "run", str(folder)))
+
+
+def _docagent(python: Path, *words: str) -> str:
+    variables = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "RAY_ADDRESS": "local"}
+    done = subprocess.run(
+        [str(python), "-m", "docagent_rl.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **variables},
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-6000:]}"
+    return done.stdout
