@@ -8,7 +8,7 @@ import typer
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.own_agent.own_agent import OwnAgent
-from docagent_rl.lab.own_agent.own_stages import next_commands, own_chain
+from docagent_rl.lab.own_agent.own_stages import commands_to_type, own_chain
 from docagent_rl.lab.own_agent.project import FILE, read_project
 from docagent_rl.lab.papers.machine import count_gpus
 from docagent_rl.lab.stages.chain import Chain
@@ -49,7 +49,7 @@ def run_command(
         _refuse_without_gpu(chain, stages, folder)
     chain.run(stages)
     if agent.run.exists():
-        typer.echo(next_commands(agent, folder), nl=False)
+        typer.echo(commands_to_type(agent, folder), nl=False)
 
 
 def _refuse_without_gpu(chain: Chain, stages: list[str] | tuple[()], folder: Path) -> None:

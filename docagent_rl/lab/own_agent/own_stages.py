@@ -8,16 +8,16 @@ from docagent_rl.lab.collect.rules import AgentKind
 from docagent_rl.lab.own_agent.own_agent import OwnAgent
 from docagent_rl.lab.own_agent.project import OwnTeacher
 from docagent_rl.lab.own_agent.recipe import sft_longest, sft_model
-from docagent_rl.lab.own_agent.retriever import NeededIndex, build_command
+from docagent_rl.lab.own_agent.retriever import NeededIndex, building_command
 from docagent_rl.lab.stages.chain import Chain
 from docagent_rl.lab.stages.marker import marker_file
 from docagent_rl.lab.stages.stage import ChainStage, EarlierWork
 from docagent_rl.lab.stages.training import (
     SHORT_ROWS,
     SHORT_SHARE,
+    fine_tuning_command,
     rl_command,
     rows_command,
-    sft_command,
     start_override,
     tracker,
 )
@@ -61,7 +61,7 @@ def _index(agent: OwnAgent, index: NeededIndex) -> ChainStage:
     return ChainStage(
         index.folder,
         f"index the store with {index.model or 'BM25'}",
-        build_command(index, agent.place("store"), folder, on_gpu=agent.has_gpu),
+        building_command(index, agent.place("store"), folder, on_gpu=agent.has_gpu),
         inputs=(agent.place("store"),),
         outputs=(folder,),
         environment=agent.trainer_environment(),
@@ -176,7 +176,7 @@ def _fine_tune(agent: OwnAgent, teacher: OwnTeacher) -> ChainStage:
     recipe = agent.recipe.sft
     rows = agent.place("sft", agent.recipe.system, "train.parquet")
     run = agent.place("runs", recipe)
-    words = [sft_command(recipe, agent.gpus)]
+    words = [fine_tuning_command(recipe, agent.gpus)]
     if agent.base_model != sft_model(recipe) and not (agent.tiny and agent.project.model is None):
         words.append(f"model.path={shlex.quote(agent.base_model)}")
     words += [shlex.quote(each) for each in teacher.overrides]
@@ -259,7 +259,7 @@ def _report(agent: OwnAgent) -> ChainStage:
     )
 
 
-def next_commands(agent: OwnAgent, folder: Path) -> str:
+def commands_to_type(agent: OwnAgent, folder: Path) -> str:
     """Return the commands to type after the last stage; `folder` is the agent's, as typed."""
     words = ["docagent-rl", "ask"]
     if agent.recipe.corpus:

@@ -53,7 +53,7 @@ def needed_indexes(section: Mapping[str, Any], workspace: Path) -> Iterator[Need
         yield from needed_indexes(part, workspace)
 
 
-def build_command(index: NeededIndex, store: Path, folder: Path, *, on_gpu: bool) -> str:
+def building_command(index: NeededIndex, store: Path, folder: Path, *, on_gpu: bool) -> str:
     """Return the command that builds an index, or updates it to its store."""
     words = ["docagent-rl", "index", "build", "--store", str(store), "--out", str(folder)]
     if index.model is not None:

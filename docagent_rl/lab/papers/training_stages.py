@@ -15,10 +15,10 @@ from docagent_rl.lab.stages.training import (
     SHORT_SHARE,
     engine_overrides,
     exported_model,
+    fine_tuning_command,
     node_overrides,
     rl_command,
     rows_command,
-    sft_command,
     tracker,
 )
 
@@ -206,7 +206,7 @@ def _fine_tune(setting: Setting, given: Collection) -> ChainStage:
     return ChainStage(
         "sft",
         "fine-tune the base model",
-        sft_command(recipe, gpus),
+        fine_tuning_command(recipe, gpus),
         inputs=(setting.place("sft", setting.manifest.system, "train.parquet"),),
         outputs=(tracker(_run(setting, recipe)),),
         environment=setting.environment,

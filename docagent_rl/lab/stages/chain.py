@@ -19,7 +19,7 @@ from docagent_rl.lab.stages.marker import (
     state,
     write_marker,
 )
-from docagent_rl.lab.stages.processes import Services, ending_by_sigterm, run_command
+from docagent_rl.lab.stages.processes import Services, ending_by_sigterm, run_in_bash
 from docagent_rl.lab.stages.stage import ChainStage, Service
 
 _OWNER = "chain.json"
@@ -117,7 +117,7 @@ class Chain:
         inputs = input_digests(stage, self.workspace)
         services.ensure(stage.services)
         try:
-            status = run_command(stage.command, stage.environment, log_file(stage, self.workspace))
+            status = run_in_bash(stage.command, stage.environment, log_file(stage, self.workspace))
         except KeyboardInterrupt:
             status = _INTERRUPTED
         if status:

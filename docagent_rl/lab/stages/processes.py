@@ -24,7 +24,7 @@ _GRACE_S = 30.0
 _PIECE = 1 << 16
 
 
-def run_command(command: str, environment: Mapping[str, str], log: Path) -> int:
+def run_in_bash(command: str, environment: Mapping[str, str], log: Path) -> int:
     """Run a command in bash, with its output on standard output and at the end of a log.
 
     SIGTERM, which schedulers send, is forwarded, so that the command can save before it ends.

@@ -3,7 +3,8 @@
 import shlex
 from pathlib import Path
 
-TRACKER = "latest_checkpointed_iteration.txt"
+from docagent_rl.checkpoints.manifest import TRACKER
+
 SHORT_SFT = (
     "trainer.total_training_steps=2 trainer.save_freq=2 trainer.test_freq=-1 "
     "data.train_batch_size=2"
@@ -20,7 +21,7 @@ def rl_command(recipe: str) -> str:
     return f"python -m verl.trainer.main_ppo --config-name {recipe}"
 
 
-def sft_command(recipe: str, gpus: int) -> str:
+def fine_tuning_command(recipe: str, gpus: int) -> str:
     """Return the command that fine-tunes on so many GPUs; on the CPU, with a tiny model, if 0."""
     program = f"-m verl.trainer.sft_trainer --config-name {recipe}"
     if not gpus:

@@ -9,7 +9,7 @@ from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.systems import get_system
 
 
-def make_named(arguments: Sequence[str] | None = None) -> None:
+def make_tiny_model(arguments: Sequence[str] | None = None) -> None:
     """Make the tiny model of the system that the arguments name, unless it is there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("system")
@@ -22,4 +22,4 @@ def make_named(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    make_named()
+    make_tiny_model()

@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.lab.own_agent.own_stages import next_commands, own_chain
+from docagent_rl.lab.own_agent.own_stages import commands_to_type, own_chain
 from docagent_rl.lab.own_agent.recipe import recipe_facts, tuned_recipes
 from docagent_rl.lab.own_agent.retriever import retriever_names
 from docagent_rl.lab.stages.marker import StageState, input_digests, state, write_marker
@@ -163,7 +163,7 @@ def test_more_steps_continue_a_run_and_another_retriever_does_not(agent):
 
 def test_what_to_type_next_is_parsed_by_its_commands(agent, tmp_path):
     for values in ({}, {"retriever": "hybrid"}, {"recipe": "alden_qwen2_5_vl_7b"}):
-        text = next_commands(agent(**values), Path("my agent"))
+        text = commands_to_type(agent(**values), Path("my agent"))
         lines = [line.strip() for line in text.splitlines() if "docagent-rl" in line]
         assert [line.split()[1] for line in lines] == ["ask", "view"]
         for line in lines:
@@ -171,7 +171,7 @@ def test_what_to_type_next_is_parsed_by_its_commands(agent, tmp_path):
             check_words(words)
         assert "--set +profile=cpu" in lines[0]
     chosen = {"recipe": "vrag_rl_qwen2_5_vl_7b", "retriever": "bm25"}
-    real = next_commands(agent(profile=None, gpus=1, **chosen), Path("a"))
+    real = commands_to_type(agent(profile=None, gpus=1, **chosen), Path("a"))
     assert "--index a/index" in real
     assert "+profile=cpu" not in real
 
