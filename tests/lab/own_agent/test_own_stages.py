@@ -85,7 +85,7 @@ def test_every_retriever_has_its_indexes(agent, folder, retriever):
 def test_a_retriever_with_two_indexes_gets_both(agent):
     folders = [index.folder for index in agent(retriever="hybrid").indexes]
     assert folders == ["index", "index_minilm"]
-    hybrid = {"recipe": "alden_hybrid_qwen2_5_vl_7b"}
+    hybrid = {"recipe": "alden_hybrid_qwen2_5_vl_7b", "retriever": "bm25"}
     assert [i.folder for i in agent(**hybrid).indexes] == ["index", "index_minilm"]
     real = agent(**hybrid, profile=None)
     assert [i.folder for i in real.indexes] == ["index", "index_e5_large"]
@@ -176,6 +176,7 @@ def test_what_to_type_next_is_parsed_by_its_commands(agent, tmp_path):
     assert "+profile=cpu" not in real
 
 
+@pytest.mark.slow
 def test_documents_become_training_files_and_follow_the_folder(agent, folder, tmp_path, capfd):
     """The stages before training, for real."""
     before_training = ["ingest", "index", "questions", "convert"]

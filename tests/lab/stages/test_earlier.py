@@ -19,7 +19,7 @@ def chain(tmp_path):
 
     def make(settings: str = "a recipe", steps: int = 2, end: str = "true", at=workspace) -> Chain:
         run = at / "runs"
-        command = f"mkdir -p {run}; echo {steps} >> {run}/log; {end}"
+        command = f"mkdir -p {run}; echo {steps} >> {run}/log; {end}  # {settings}"
         stage = ChainStage(
             "rl",
             "trains",
