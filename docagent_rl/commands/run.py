@@ -7,8 +7,9 @@ import typer
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.options import argument, option
+from docagent_rl.lab.own_agent.next_steps import commands_to_type
 from docagent_rl.lab.own_agent.own_agent import OwnAgent
-from docagent_rl.lab.own_agent.own_stages import commands_to_type, own_chain
+from docagent_rl.lab.own_agent.own_stages import own_chain
 from docagent_rl.lab.own_agent.project import FILE, read_project
 from docagent_rl.lab.papers.machine import count_gpus
 from docagent_rl.lab.stages.chain import Chain

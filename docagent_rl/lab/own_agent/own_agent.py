@@ -17,6 +17,8 @@ from docagent_rl.lab.tiny.workspace import DemoPaths
 _CARD = "a100-80"
 """A card by which nothing is decided here: GPUs are divided by their number."""
 
+_LORA = "+lora="
+
 
 @dataclass(frozen=True)
 class OwnAgent(InWorkspace):
@@ -92,16 +94,16 @@ class OwnAgent(InWorkspace):
         return self.recipe.model
 
     def playing(self) -> list[str]:
-        """Return the overrides of every command in which the system plays."""
-        chosen = [shlex.quote(each) for each in self.project.overrides]
+        """Return the first overrides of every command in which the system plays."""
         # an adapter's settings come before the profile, which makes everything smaller
-        words = [each for each in chosen if each.startswith("+lora=")]
+        words = [shlex.quote(each) for each in self.project.overrides if each.startswith(_LORA)]
         if self.tiny:
             words.append("+profile=cpu")
-        words.append(f"+retriever={self.project.retriever}")
-        words += self._judging()
-        words += [each for each in chosen if each not in words]
-        return words
+        return [*words, f"+retriever={self.project.retriever}", *self._judging()]
+
+    def chosen(self) -> list[str]:
+        """Return the user's overrides, which come last so that they win."""
+        return [shlex.quote(each) for each in self.project.overrides if not each.startswith(_LORA)]
 
     def _judging(self) -> list[str]:
         judge = self.project.judge
@@ -118,15 +120,24 @@ class OwnAgent(InWorkspace):
         if self.tiny:
             return []
         words = node_overrides(self.gpus, self.recipe.tensor_parallel)
-        section = retriever_section(self.project.retriever)
-        # a retriever without a backend of its own keeps the recipe's: actors, which may have a GPU
-        if self.placement.retriever and section.get("model") and "backend" not in section:
+        if self.placement.retriever and self._retriever_wants_gpu:
             words.append(RETRIEVER_ON_GPU)
         return words
 
-    def in_engine(self) -> list[str]:
-        """Return the overrides by which an engine that only plays fits on its GPUs."""
-        return [] if self.tiny else engine_overrides(self.gpus, self.recipe.tensor_parallel)
+    def in_process(self) -> list[str]:
+        """Return the overrides of a model that plays in the command's process with a retriever."""
+        if self.tiny:
+            return []
+        words = engine_overrides(self.gpus, self.recipe.tensor_parallel)
+        if self.has_gpu and self._retriever_wants_gpu:
+            words.append("docagent.retriever.encoder.device=cuda")
+        return words
+
+    @property
+    def _retriever_wants_gpu(self) -> bool:
+        """True if the retriever has a large model: small ones have a backend of their own."""
+        section = retriever_section(self.project.retriever)
+        return section.get("model") is not None and "backend" not in section
 
     def trainer_environment(self) -> dict[str, str]:
         """Return the variables of commands that compute on GPUs."""

@@ -137,7 +137,7 @@ def _collect(agent: OwnAgent, teacher: OwnTeacher) -> ChainStage:
             words += ["--api-key-env", teacher.api_key_env]
     else:
         words += ["--player", teacher.player.value]
-    overrides = " ".join(agent.playing())
+    overrides = " ".join([*agent.playing(), *agent.chosen()])
     # other filters are applied to the same trajectories
     words_of_play = [each for each in words if each != preset]
     return ChainStage(
@@ -194,28 +194,27 @@ def _fine_tune(agent: OwnAgent, teacher: OwnTeacher) -> ChainStage:
 
 
 def _train(agent: OwnAgent) -> ChainStage:
-    words = agent.playing()
     began_from: tuple[Path, ...] = ()
+    basis = agent.playing()
     if agent.project.teacher is not None:
         tuned = agent.place("runs", agent.recipe.sft)
-        words.append(start_override(tuned, agent.workspace))
+        basis.append(start_override(tuned, agent.workspace))
         began_from = (tracker(tuned),)
     elif agent.project.model is not None:
-        words.append(f"actor_rollout_ref.model.path={shlex.quote(agent.base_model)}")
-    settings = " ".join([agent.recipe.name, *words])
+        basis.append(f"actor_rollout_ref.model.path={shlex.quote(agent.base_model)}")
+    size = agent.on_node()
     if (steps := agent.project.steps) is not None:
         # an epoch has at least one step
-        words += [f"trainer.total_training_steps={steps}", f"trainer.total_epochs={steps}"]
-    words += agent.on_node()
+        size += [f"trainer.total_training_steps={steps}", f"trainer.total_epochs={steps}"]
     data = tuple(agent.place("data", f"{name}.parquet") for name in ("train", "val"))
     return ChainStage(
         "rl",
         "train by reinforcement learning",
-        " ".join([rl_command(agent.recipe.name), *words]),
+        " ".join([rl_command(agent.recipe.name), *basis, *size, *agent.chosen()]),
         inputs=(*data, *began_from),
         outputs=(tracker(agent.run),),
         environment=agent.trainer_environment(),
-        earlier=EarlierWork(agent.run, settings, (data[0], *began_from)),
+        earlier=EarlierWork(agent.run, " ".join([*basis, *agent.chosen()]), (data[0], *began_from)),
         estimate=agent.computing(),
     )
 
@@ -225,7 +224,7 @@ def _evaluate(agent: OwnAgent) -> ChainStage:
     questions = agent.place("data", f"{use}.parquet")
     out = agent.place(_EVALUATION)
     inputs = (questions, tracker(agent.run))
-    overrides = " ".join([*agent.playing(), *agent.in_engine()])
+    overrides = " ".join([*agent.playing(), *agent.in_process(), *agent.chosen()])
     command = (
         f"docagent-rl eval {agent.recipe.name} --data {shlex.quote(str(questions))} "
         f"--out {shlex.quote(str(out))} --model {shlex.quote(str(agent.run))} -- {overrides}"
@@ -257,28 +256,3 @@ def _report(agent: OwnAgent) -> ChainStage:
         outputs=(agent.place("report", "report.md"),),
         environment=agent.environment,
     )
-
-
-def commands_to_type(agent: OwnAgent, folder: Path) -> str:
-    """Return the commands to type after the last stage; `folder` is the agent's, as typed."""
-    words = ["docagent-rl", "ask"]
-    if agent.recipe.corpus:
-        words += ["QUESTION", "--store", str(folder / "store"), *_searching(agent, folder)]
-    else:
-        words += ["DOCUMENT.pdf", "QUESTION", "--retriever", agent.project.retriever]
-    words += ["--recipe", agent.recipe.name, "--model", str(folder / "runs" / agent.recipe.name)]
-    overrides = [each for each in agent.project.overrides if not each.startswith("+lora=")]
-    if agent.tiny:
-        overrides.insert(0, "+profile=cpu")
-    for each in (*overrides, *agent.in_engine()):
-        words += ["--set", each]
-    ask = shlex.join(words).replace("QUESTION", '"YOUR QUESTION"')
-    view = shlex.join(["docagent-rl", "view", str(folder / "runs" / agent.recipe.name)])
-    return f"Ask your agent:\n  {ask}\nLook at its training:\n  {view}\n"
-
-
-def _searching(agent: OwnAgent, folder: Path) -> list[str]:
-    indexes = agent.indexes
-    if len(indexes) == 1:
-        return ["--index", str(folder / indexes[0].folder)]
-    return ["--retriever", agent.project.retriever]

@@ -1,13 +1,12 @@
 """The chain of an agent: which stages there are, what they start, and when they run again."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.lab.own_agent.own_stages import commands_to_type, own_chain
+from docagent_rl.lab.own_agent.own_stages import own_chain
 from docagent_rl.lab.own_agent.recipe import recipe_facts, tuned_recipes
 from docagent_rl.lab.own_agent.retriever import retriever_names
 from docagent_rl.lab.stages.marker import StageState, input_digests, state, write_marker
@@ -117,6 +116,14 @@ def test_an_adapter_is_chosen_before_the_profile(agent, tmp_path):
     assert "data.seed=3" in overrides
 
 
+def test_the_users_overrides_come_last(agent, tmp_path):
+    own = ["actor_rollout_ref.rollout.tensor_model_parallel_size=1", "trainer.total_epochs=9"]
+    found = stages(agent, profile=None, gpus=1, steps=2, overrides=own)
+    assert words_of(found["rl"].command, tmp_path)[-1][-2:] == own
+    assert words_of(found["evaluate"].command, tmp_path)[-1][-2:] == own
+    assert found["rl"].earlier.folder == found["rl"].outputs[0].parents[1]
+
+
 def test_rl_starts_from_the_tuned_model_by_a_path_that_hydra_takes(agent, folder, tmp_path):
     found = stages(agent, teacher=ORACLE)["rl"]
     words = words_of(found.command, tmp_path)[-1]
@@ -159,21 +166,6 @@ def test_more_steps_continue_a_run_and_another_retriever_does_not(agent):
     before = stages(agent)["rl"].earlier
     assert stages(agent, steps=8)["rl"].earlier == before
     assert stages(agent, retriever="minilm")["rl"].earlier != before
-
-
-def test_what_to_type_next_is_parsed_by_its_commands(agent, tmp_path):
-    for values in ({}, {"retriever": "hybrid"}, {"recipe": "alden_qwen2_5_vl_7b"}):
-        text = commands_to_type(agent(**values), Path("my agent"))
-        lines = [line.strip() for line in text.splitlines() if "docagent-rl" in line]
-        assert [line.split()[1] for line in lines] == ["ask", "view"]
-        for line in lines:
-            (words,) = words_of(line, tmp_path)
-            check_words(words)
-        assert "--set +profile=cpu" in lines[0]
-    chosen = {"recipe": "vrag_rl_qwen2_5_vl_7b", "retriever": "bm25"}
-    real = commands_to_type(agent(profile=None, gpus=1, **chosen), Path("a"))
-    assert "--index a/index" in real
-    assert "+profile=cpu" not in real
 
 
 @pytest.mark.slow
