@@ -28,10 +28,21 @@ class Benchmark(StrEnum):
     VRAG_RL = "vrag_rl"
     UNIDOC_RL = "unidoc_rl"
     ALDEN = "alden"
+    DOUBLE_BENCH = "double_bench"
+    VISR_BENCH = "visr_bench"
+    DOCBENCH = "docbench"
 
 
 _PACKAGE = __name__.rpartition(".")[0]
-_MODULES = ("mmlongbench", "pdf_sets", "picture_sets", "corpora", "madqa", "vidore")
+_MODULES = (
+    "mmlongbench",
+    "pdf_sets",
+    "picture_sets",
+    "corpora",
+    "madqa",
+    "vidore",
+    "unidoc_sources",
+)
 
 
 def get_importer(name: str) -> Importer:

@@ -8,11 +8,12 @@ from docagent_rl.lab.importers.native import (
     ImportedQuestion,
     NativeRow,
     Skip,
+    as_pages,
     as_texts,
-    document_id,
+    image_page,
     parse_literal,
 )
-from docagent_rl.samples.sample import Page, Split, is_digits
+from docagent_rl.samples.sample import Page, Split
 
 _UNANSWERABLE = "Not answerable"
 _PDFS = ("*_pdf_document/**/*.pdf", "pdf/*.pdf", "data/*/pdf/*.pdf", "*/pdf/*.pdf", "*.pdf")
@@ -98,17 +99,30 @@ class _VragRL(_CorpusImporter):
 class _UniDocRL(Importer):
     """Hub `DeepGlint-AI/UniDoc-RL`, as the released training code reads it.
 
+    JSON may have the same fields, or those from which the release makes its data (its README):
+    `uid`, `query`, `reference_answer`, and `meta_info` with one document and its pages. Parquet
+    files come first: where there are some, JSON beside them is named as not read.
+
     Pages are named by their images, `<document>_<page>`; boxes are by page name, in thousandths of
     the page. Boxes on pages that need no magnifying are left out.
     """
 
     name = "unidoc_rl"
     dataset = "unidoc"
-    files = ("*.parquet", "data/*.parquet", "*/*.parquet")
+    files = (
+        "*.parquet",
+        "data/*.parquet",
+        "*/*.parquet",
+        "*.json *.jsonl",
+        "data/*.json data/*.jsonl",
+        "*/*.json */*.jsonl",
+    )
+    under = "examples"
     unnamed_split = Split.TRAIN
-    gold = "reward_model.ground_truth|extra_info.answer"
-    question = "extra_info.question"
-    kept = ("data_source", "file_name")
+    gold = "reward_model.ground_truth|extra_info.answer|reference_answer"
+    question = "extra_info.question|query"
+    sources = "meta_info.source_type"
+    kept = ("data_source", "file_name", "meta_info.query_type")
     pdf_files = _PDFS
     page_files = _IMAGES
     corpus = True
@@ -117,29 +131,29 @@ class _UniDocRL(Importer):
         return _cites(row)[0][0]
 
     def complete(self, draft: ImportedQuestion) -> None:
-        draft.native_id = draft.row.get("extra_info.index")
+        draft.native_id = draft.row.get("extra_info.index|uid")
         draft.cites = _cites(draft.row)
-        draft.native_pages = draft.row.get("reference_page")
+        draft.native_pages = draft.row.get("reference_page|meta_info.reference_page")
         _attach_boxes(draft)
 
 
 def _cites(row: NativeRow) -> list[Page]:
+    if row.get("reference_page") is None and row.get("meta_info.file_name") is not None:
+        document = row.document("meta_info.file_name")
+        try:
+            pages = as_pages(row.get("meta_info.reference_page"))
+        except ValueError:
+            raise Skip("field 'reference_page' is not a list of pages") from None
+        if not pages:
+            raise Skip("field 'reference_page' is empty")
+        return [(document, page) for page in pages]
     try:
-        found = [_page(name) for name in as_texts(row.get("reference_page"))]
+        found = [image_page(name) for name in as_texts(row.get("reference_page"))]
     except ValueError:
         raise Skip("field 'reference_page' is not a list of page images") from None
     if not found:
         raise Skip("field 'reference_page' is empty")
     return found
-
-
-def _page(name: str) -> Page:
-    """Return document and page from an image's name; the page follows the last underscore."""
-    stem = name.rpartition("/")[2].removesuffix(".jpg")
-    document, _, page = stem.rpartition("_")
-    if not is_digits(page):
-        raise ValueError(name)
-    return document_id(document, "reference_page"), int(page)
 
 
 def _attach_boxes(draft: ImportedQuestion) -> None:
@@ -164,8 +178,8 @@ def _by_page(draft: ImportedQuestion, field: str) -> dict[Page, Any]:
     found = {}
     for name, value in draft.parse(field, _mapping, {}).items():
         try:
-            found[_page(name)] = value
-        except (ValueError, Skip):
+            found[image_page(name)] = value
+        except ValueError:
             draft.notes.append("boxes for something that is not the name of a page")
     return found
 

@@ -5,11 +5,12 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from docagent_rl.base.text import composed, id_problem
-from docagent_rl.samples.sample import Box, Page, Split, as_whole
+from docagent_rl.documents.sources import IMAGE_SUFFIXES
+from docagent_rl.samples.sample import Box, Page, Split, as_whole, is_digits
 
 LONGEST_TEXT = 100_000
 """Maximum length in characters of a question, an answer, or a text that is parsed as a list."""
@@ -201,6 +202,21 @@ def parse_literal(text: str) -> Any:
     text that is no such value, or is longer than `LONGEST_TEXT`, raises a `ValueError`.
     """
     if len(text) > LONGEST_TEXT:
+def image_page(name: str) -> Page:
+    """Return document and page, from 1, of a page image named `<document>_<page>`.
+
+    The page follows the last underscore; folders before the name are dropped. A name of another
+    form raises a `ValueError`.
+    """
+    place = PurePosixPath(name.replace("\\", "/"))
+    stem = place.stem if place.suffix.lower() in IMAGE_SUFFIXES else place.name
+    document, _, page = stem.rpartition("_")
+    document = without_pdf(document)
+    if not is_digits(page) or not is_file_name(document):
+        raise ValueError(f"not the image of a page: {name[:80]!r}")
+    return document, int(page)
+
+
         raise ValueError(f"a text of {len(text)} characters is too long to be parsed")
     try:
         # NaN and infinities, which are not valid JSON, are passed to `int`, which raises for them

@@ -234,3 +234,19 @@ def test_pages_are_named_by_short_digits(files, run):
     (sample,), report = run("unidoc_rl")
     assert sample.question_id == "train#000000"
     assert rows_of(report.skipped) == {"reference_page": [1, 2, 3, 4, 5, 6]}
+
+
+def test_unidoc_s_json_has_its_columns_or_the_fields_of_its_sources(files, run):
+    dialogue = {"messages": [], "images": []}
+    source = row(meta={"reference_page": [2], "source_type": "Text/Table"})
+    files.json("train.json", {"examples": [unidoc(), source, dialogue]})
+    (converted, plain), report = run("unidoc_rl")
+    assert (converted.question, converted.doc_id) == ("What is it?", "deck_a")
+    assert (plain.question, plain.doc_id, plain.answers) == ("How many offices?", "a_b_02", ("20",))
+    assert (plain.evidence_pages, plain.evidence_sources) == ((2,), ("Text/Table",))
+    assert (plain.extra["native_id"], plain.extra["query_type"]) == ("04d8bb0d_10", "Multi-Hop")
+    assert numbers(report.skipped) == [[2]]
+    # beside Parquet, it is named
+    files.parquet("train.parquet", [unidoc()])
+    samples, report = run("unidoc_rl")
+    assert (len(samples), report.unread) == (1, ["train.json"])
