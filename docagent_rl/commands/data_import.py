@@ -62,6 +62,11 @@ def import_command(
     any_count: bool = option(
         False, "Accept files whose number of rows differs from the release.", "--any-count"
     ),
+    hidden: bool = option(
+        False,
+        "Keep questions whose answers DUDE and MP-DocVQA withhold, for `report --submissions`.",
+        "--hidden",
+    ),
     page_base: int | None = option(
         None, "Number that SRC gives to a document's first page.", min=0, max=1
     ),
@@ -96,6 +101,7 @@ def import_command(
         selection=Selection(seed=seed, unit=by, **given),
         exclude=[sample for path in exclude or () for sample in questions_of(path)],
         any_count=any_count,
+        hidden=hidden,
         first_page=page_base,
     )
     with resumable():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -35,6 +36,11 @@ def report_command(
     pass_at: list[int] | None = option(None, "Report pass@K too; may be repeated.", min=1),
     draws: int = option(10_000, "Bootstrap resamples of documents.", min=1),
     seed: int = option(0, "Seed of the resamples."),
+    submissions: bool = option(
+        False,
+        "Also write the answers to questions of DUDE and MP-DocVQA as their servers take them.",
+        "--submissions",
+    ),
     force: Force = False,
 ) -> None:
     """Score runs and compare them with the papers' numbers, with intervals and breakdowns.
@@ -52,11 +58,14 @@ def report_command(
 
     if paired and len(runs) != 2:
         raise UserError(f"--paired compares two runs, but {len(runs)} are named")
+    if submissions and len(runs) != 1:
+        raise UserError(f"--submissions takes the answers of one run, but {len(runs)} are named")
+    more = _submissions(runs[0]) if submissions else {}
     names = run_names(runs)
     with resumable():
         scored = asyncio.run(_scored(runs, names, judge))
     settings = ReportSettings(draws, seed, tuple(sorted(set(pass_at or ()))))
-    report(scored, settings, out, paired=paired, force=force)
+    report(scored, settings, out, paired=paired, force=force, more=more)
     Console().print(f"written: {out / PAGE}, {DATA}", markup=False, highlight=False)
 
 
@@ -68,9 +77,10 @@ def report(
     paired: bool = False,
     brief: bool = False,
     force: bool,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write the report on scored runs, which replaces an earlier report, and print its tables; with
-    `brief`, print only those of answers.
+    `brief`, print only those of answers. `more` are further files by name.
 
     Raises:
         UserError: One of the files exists and is not from a report; nothing was written.
@@ -80,7 +90,7 @@ def report(
 
     found = make_report(runs, settings, paired=paired)
     earlier = written_before(out / DATA, "docagent_rl_report") is not None
-    contents = {out / name: content for name, content in found.files.items()}
+    contents = {out / name: content for name, content in {**found.files, **more}.items()}
     seal = Seal(out)
     # `out` has a seal if it is the folder of a run
     with seal.writing(*contents) if seal.path.is_file() else nullcontext():
@@ -94,6 +104,20 @@ def report(
         Console().print(
             f"{out / PAGE} has {counted(hidden, 'further table')}", markup=False, highlight=False
         )
+
+
+def _submissions(run: Path) -> dict[str, str]:
+    """Return the files for servers, and print how many questions each has and should have."""
+    from docagent_rl.lab.agents.run_folder import trajectories_of
+    from docagent_rl.lab.eval.report.submissions import submissions
+
+    found = submissions(trajectories_of(run))
+    for name, each in found.items():
+        note = "" if each.entries == each.expected else ", fewer or more than its server expects"
+        Console(stderr=True).print(
+            f"{name}: {each.entries} of {each.expected} test questions{note}", markup=False
+        )
+    return {name: each.text for name, each in found.items()}
 
 
 async def _scored(

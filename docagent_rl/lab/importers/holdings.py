@@ -68,6 +68,8 @@ class ImportSettings:
     """Samples whose questions (or documents, by the selection's unit) must not be imported."""
     any_count: bool = False
     """Accept files whose number of rows differs from the released one."""
+    hidden: bool = False
+    """Keep questions whose answers the benchmark withholds."""
     first_page: int | None = None
     """The number of a document's first page in the benchmark; None: as documented."""
 

@@ -19,6 +19,10 @@ LONGEST_ID = 200
 
 NO_ANSWER = "there is no reference answer"
 """The reason to skip a row whose answer the benchmark withholds or lacks."""
+HIDDEN = "(the answer is withheld)"
+"""Stands in place of an answer that only the benchmark's server knows, so that the question can be
+played.
+"""
 
 T = TypeVar("T")
 
@@ -102,6 +106,8 @@ class ImportedQuestion:
     """The gold value with its JSON type, as official scorers expect it."""
     native_id: Any = None
     answerable: bool | None = True
+    hidden: bool = False
+    """The benchmark withholds the answer; `HIDDEN` then stands in its place."""
     answer_format: str = "string"
     cites: list[Page] = field(default_factory=list)
     """Pages as the benchmark counts them."""
@@ -156,6 +162,13 @@ class ImportedQuestion:
         found = {name_of(name): self.row.get(name) for name in names}
         self.extra.update({name: value for name, value in found.items() if value is not None})
 
+    def hide(self) -> None:
+        """Mark the answer as withheld: the question is kept only for a submission."""
+        self.hidden = True
+        self.answers = (HIDDEN,)
+        self.answerable = None
+        self.extra["hidden"] = True
+
     def measure(self, name: str) -> None:
         """Set the length of the document from a field, if it is a number of pages."""
         length = self.row.get(name)
@@ -189,19 +202,6 @@ def is_file_name(text: str) -> bool:
     return plain and short and not set(text) & set("/\\")
 
 
-def is_span(value: Any) -> bool:
-    """Return whether a value is a list of two whole numbers."""
-    return isinstance(value, list) and [type(end) for end in value] == [int, int]
-
-
-def parse_literal(text: str) -> Any:
-    """Return the value of a text that is JSON or a Python literal (`"['Chart']"`), without
-    evaluating it.
-
-    It is text, a number, true, false, None, or a list or dict of these (tuples become lists). A
-    text that is no such value, or is longer than `LONGEST_TEXT`, raises a `ValueError`.
-    """
-    if len(text) > LONGEST_TEXT:
 def image_page(name: str) -> Page:
     """Return document and page, from 1, of a page image named `<document>_<page>`.
 
@@ -217,6 +217,19 @@ def image_page(name: str) -> Page:
     return document, int(page)
 
 
+def is_span(value: Any) -> bool:
+    """Return whether a value is a list of two whole numbers."""
+    return isinstance(value, list) and [type(end) for end in value] == [int, int]
+
+
+def parse_literal(text: str) -> Any:
+    """Return the value of a text that is JSON or a Python literal (`"['Chart']"`), without
+    evaluating it.
+
+    It is text, a number, true, false, None, or a list or dict of these (tuples become lists). A
+    text that is no such value, or is longer than `LONGEST_TEXT`, raises a `ValueError`.
+    """
+    if len(text) > LONGEST_TEXT:
         raise ValueError(f"a text of {len(text)} characters is too long to be parsed")
     try:
         # NaN and infinities, which are not valid JSON, are passed to `int`, which raises for them

@@ -125,7 +125,8 @@ class _Dude(Importer):
         draft.answers = given_answers(draft.parse("answers", as_texts, []))
         draft.extra["variants"] = draft.parse("answers_variants", as_texts, [])
         if draft.split is Split.TEST and not draft.answers and not draft.row.get("answer_type"):
-            raise Skip(NO_ANSWER)
+            draft.hide()
+            return
         kind = draft.row.text("answer_type").replace("not answerable", _DUDE_NOTHING)
         if kind not in _DUDE_TYPES:
             raise Skip("field 'answer_type' is not one of DUDE's types")

@@ -64,14 +64,16 @@ class _MPDocVQA(Importer):
     def answer(self, draft: ImportedQuestion) -> None:
         draft.answers = given_answers(draft.parse("answers", as_texts, []))
         if not draft.answers:
-            raise Skip(NO_ANSWER)
+            if draft.split is not Split.TEST:
+                raise Skip(NO_ANSWER)
+            draft.hide()
         pages = draft.parse("page_ids", as_texts, [])
         if not pages or not all(map(is_file_name, pages)):
             raise Skip("field 'page_ids' is not a list of pages")
         draft.num_pages = len(pages)
         draft.extra["page_names"] = pages
         draft.native_pages = value = draft.row.get("answer_page_idx")
-        if value != "":
+        if value not in ("", None):
             pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
             draft.cites = [(draft.doc_id, page) for page in pages]
 

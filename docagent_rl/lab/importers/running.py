@@ -13,7 +13,7 @@ from docagent_rl.lab.importers.download import unread
 from docagent_rl.lab.importers.finishing import finish_sample
 from docagent_rl.lab.importers.holdings import Holdings, ImportSettings, gather_documents
 from docagent_rl.lab.importers.importer import Importer
-from docagent_rl.lab.importers.native import ImportedQuestion, NativeRow, Skip
+from docagent_rl.lab.importers.native import NO_ANSWER, ImportedQuestion, NativeRow, Skip
 from docagent_rl.lab.importers.own import named_if_own
 from docagent_rl.lab.importers.source import ImportSource
 from docagent_rl.samples.sample import Sample
@@ -153,6 +153,8 @@ class _Import:
             raise Skip("the row is not an object")
         with named_if_own(self.importer, _place(row)):
             draft = self.importer.draft(row)
+        if draft.hidden and not self.settings.hidden:
+            raise Skip(NO_ANSWER)
         key = row.dataset, draft.split, draft.question_id
         if key in seen:
             raise Skip("an earlier row has the same question id")

@@ -223,6 +223,12 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files, run):
     assert (skipped["docId"], skipped["answer_type"]) == ([5], [7])
     assert skipped[NO_ANSWER] == [3, 4, 8]
     assert numbers(report.skipped) == [[1, 9], [3, 4, 8], [5], [6], [7], [10]]
+    # for the server, questions of the test are kept
+    samples, report = run("dude", hidden=True)
+    withheld = [sample for sample in samples if sample.extra.get("hidden")]
+    assert [(each.question_id, each.answerable) for each in withheld] == [("t", None), ("t2", None)]
+    assert {each.answers for each in withheld} == {("(the answer is withheld)",)}
+    assert rows_of(report.skipped)[NO_ANSWER] == [8]
 
 
 PAPER = "doc_name|q_uid|question|answer_1|answer_2|answer_3\n"

@@ -130,6 +130,17 @@ def test_missing_images_and_pages_with_folders_in_them(files, run):
     assert numbers(report.skipped) == [[0], [1, 2], [3]]
 
 
+def test_questions_whose_answers_are_withheld_are_kept_on_request(files, run):
+    files.images("images/b_p{}.jpg", (80, 81))
+    shown = {"doc_id": "b", "page_ids": ["b_p80", "b_p81"], "data_split": "test"}
+    rows = [mp_row(questionId=9, **shown)]
+    del rows[0]["answers"], rows[0]["answer_page_idx"]
+    write_mp(files, "test", rows)
+    (sample,), _ = run("mp_docvqa", hidden=True)
+    assert (sample.answerable, sample.evidence_pages, sample.extra["native_id"]) == (None, (), 9)
+    assert sample.extra["hidden"] is True
+
+
 PAGES = [f"page_{number}" for number in range(1, 21)]
 ADDRESS = "http://image.slidesharecdn.com/growth-2012/95/growth-2012-{}-1024.jpg?cb=1"
 

@@ -132,7 +132,7 @@ def dude(subject: JudgedAnswer) -> Official:
         # for an unanswerable question an empty answer would be right, but there is no answer at all
         return Official({"anls": 0.0}, (sample.answer_format,))
     listed = "list" in sample.answer_format
-    items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
+    items = listed_items(answer) if listed else answer
     pred = answers.dude_prediction(items, refused=refuses(sample.question, answer, sample.answers))
     score = answers.dude_anls(sample.answers, pred, sample.answer_format)
     return Official({"anls": score}, (sample.answer_format,))
@@ -221,6 +221,11 @@ def uda(subset: str) -> Callable[[JudgedAnswer], Official]:
         return Official({"uda_f1": answers.uda_f1(subject.sample.answers, pred, subset)})
 
     return scored
+
+
+def listed_items(answer: str) -> list[str]:
+    """Return the items of an answer that is a list, as they end with semicolons or lines."""
+    return [item for item in _ITEM_ENDS.split(answer) if item.strip()]
 
 
 def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> bool:

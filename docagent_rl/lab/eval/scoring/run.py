@@ -76,7 +76,8 @@ async def score_trajectory(
     played = read_trajectory(trajectory)
     judge = paper_judge(trajectory.system)
     # some benchmarks withhold the right answers of their test questions
-    known = sample.answerable is False or bool(sample.answers)
+    withheld = sample.extra.get("hidden") is True
+    known = not withheld and (sample.answerable is False or bool(sample.answers))
     opinions: dict[Expert, JudgeReply] = {}
     subject = JudgedAnswer(sample, played, opinions, judge)
     rule = 0.0
