@@ -39,7 +39,8 @@ _NO_ROW = "not a row of the paper"
 _RESUMES = """
 Finished stages are skipped; a stage whose command or input has changed runs again. After a kill or a failure, the same
 command continues. Where you have to accept a licence or get a file by hand, the chain stops and says what to do.
-`--stage NAME` runs one stage. Logs and markers are in `$W/.stages`.
+`--stage NAME` runs one stage, `--corpus` those of the data: all downloads in one store, with questions and indexes.
+Logs and markers are in `$W/.stages`.
 """
 _KINDS = {
     ProvenanceSource.DEPARTS: "departs",

@@ -7,6 +7,7 @@ import typer
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.options import argument, option
+from docagent_rl.lab.papers.data_stages import data_stages
 from docagent_rl.lab.papers.machine import Machine, count_gpus
 from docagent_rl.lab.papers.manifest import read_paper
 from docagent_rl.lab.papers.reproduction import reproduction, unplaced_services
@@ -27,6 +28,12 @@ def reproduce_command(
         "the chain.",
     ),
     stage: list[str] | None = option(None, "Run only this stage; may be repeated."),
+    corpus: bool = option(
+        False,
+        "Run only the stages of the data: all downloads become one store, with questions and "
+        "indexes.",
+        "--corpus",
+    ),
     dry_run: bool = option(
         False, "Print the commands with hours, disk space and cost, and run none.", "--dry-run"
     ),
@@ -82,15 +89,19 @@ def reproduce_command(
         teacher_url=teacher_url,
         teacher=teacher,
     )
-    chain = reproduction(setting, _again(setting, gpus, gpu_memory, teacher_url, teacher))
+    again = _again(setting, gpus, gpu_memory, teacher_url, teacher)
+    chain = reproduction(setting, f"{again} --corpus" if corpus else again)
+    if corpus and stage:
+        raise UserError("--corpus names its stages itself: leave out --stage")
+    chosen = [each.name for each in data_stages(setting)] if corpus else stage or ()
     if dry_run:
-        typer.echo(plan_text(chain, stage or (), price), nl=False)
+        typer.echo(plan_text(chain, chosen, price), nl=False)
         typer.echo(_HOURS)
         for service in unplaced_services(setting, chain):
             typer.echo(f"no GPU left for {service.name}: {service.sentence}")
         _warn_of_prompts(setting)
         return
-    unplaced = unplaced_services(setting, chain)
+    unplaced = [] if corpus else unplaced_services(setting, chain)
     if missing := [service.sentence for service in unplaced if not service.optional]:
         raise UserError("\n  ".join(["no GPU is left for these services:", *missing]))
     if machine.gpus == 0 and not miniature:
@@ -98,7 +109,7 @@ def reproduce_command(
             "this machine has no GPU: --dry-run prints the chain, --miniature runs a small version"
         )
     _warn_of_prompts(setting)
-    chain.run(stage or ())
+    chain.run(chosen)
 
 
 _OF_PAPERS = 8

@@ -120,6 +120,20 @@ def test_a_dry_run_prints_every_command_and_runs_none(system, beginning, tmp_pat
     assert ("main_ppo --config-name" in done.output) == (beginning != "weights")
 
 
+def test_the_corpus_of_all_downloads_is_one_step(tmp_path):
+    arguments = ["reproduce", "vrag_rl", "--from", "weights", "--workspace", str(tmp_path)]
+    arguments += ["--dry-run", "--gpus", "1", "--corpus"]
+    text = RUNNER.invoke(app, arguments).output
+    for name in ("slidevqa", "vidoseek", "mmlongbench"):
+        assert f"download_{name}: " in text
+        # into the same store
+        assert f"--store {tmp_path}/store --out" in text.partition(f"import_{name}")[2]
+    assert "index_colqwen2: index the store" in text
+    assert "evaluate_main" not in text
+    both = RUNNER.invoke(app, [*arguments, "--stage", "index_colqwen2"])
+    assert "leave out --stage" in str(both.exception)
+
+
 def test_a_dry_run_loads_neither_torch_nor_verl(tmp_path):
     import subprocess
 
