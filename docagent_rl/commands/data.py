@@ -15,6 +15,7 @@ from docagent_rl.base.text import shown, visible
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
+from docagent_rl.commands.data_replay import replay_command
 from docagent_rl.commands.data_rewrite import rewrite_command
 from docagent_rl.commands.data_sft import both_files, parquet_file, sft_command, sft_export_command
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
@@ -42,6 +43,7 @@ app.command("generate")(generate_command)
 app.command("sft")(sft_command)
 app.command("export")(sft_export_command)
 app.command("curate")(curate_command)
+app.command("replay")(replay_command)
 app.command("rewrite")(rewrite_command)
 
 _DEFAULTS = SynthSettings()

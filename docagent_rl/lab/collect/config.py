@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, read_yaml, validated
 from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
-
-
-class BoxFrame(StrEnum):
-    """The unit of a grounding model's boxes."""
-
-    DISPLAYED = "displayed"
-    """Pixels of the image that the model was sent."""
-    NORM1000 = "norm1000"
-    """Thousandths of each side."""
+from docagent_rl.lab.collect.rules import BoxFrame
 
 
 class TeacherConfig(Section):

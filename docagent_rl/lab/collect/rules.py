@@ -15,6 +15,15 @@ class AgentKind(StrEnum):
     """The same script, which sometimes goes astray."""
 
 
+class BoxFrame(StrEnum):
+    """The unit of boxes that a teacher or a grounding model wrote."""
+
+    DISPLAYED = "displayed"
+    """Pixels of the image that the model was shown."""
+    NORM1000 = "norm1000"
+    """Thousandths of each side."""
+
+
 class Rule(StrEnum):
     """The paper whose rule chooses the questions."""
 
@@ -37,6 +46,21 @@ class Scoring(StrEnum):
     """
     OUTCOME = "outcome"
     """The score that the environment gave; an answer that it did not judge has none."""
+
+
+class Rejection(StrEnum):
+    """The reason why a released dialogue becomes no trajectory, in the words of the report."""
+
+    NO_DIALOGUE = "it is not a dialogue"
+    IMAGE_COUNT = "its images are not as many as their placeholders"
+    JUDGED_WRONG = "its answer was judged wrong"
+    NO_QUESTION = "its question cannot be found"
+    NO_PAGE = "an image is not named <document>_<page>"
+    UNFINISHED = "it does not end with an answer"
+    NOT_STORED = "a page is not in the store"
+    OUTSIDE = "a box is not on its page"
+    FAULTY = "a turn cannot be executed"
+    OTHER_PAGES = "the environment shows other images"
 
 
 QUESTIONS = 2048

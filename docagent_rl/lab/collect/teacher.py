@@ -23,7 +23,8 @@ from docagent_rl.endpoints.usage import image_part_bytes
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer
-from docagent_rl.lab.collect.config import BoxFrame, TeacherConfig
+from docagent_rl.lab.collect.config import TeacherConfig
+from docagent_rl.lab.collect.rules import BoxFrame
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.samples.sample import Sample
@@ -245,9 +246,14 @@ def _first_box(text: str, frame: tuple[int, int]) -> Box | None:
 
 def _with_box(text: str, found: re.Match[str], box: Box, sides: tuple[int, int]) -> str:
     """Return the turn with other coordinates, in its own form: one box, or a list of boxes."""
-    drawn = [
+    drawn = written_box(box, sides)
+    several = found[1].strip().startswith("[[")
+    return f"{text[: found.start(1)]}{[drawn] if several else drawn}{text[found.end(1) :]}"
+
+
+def written_box(box: Box, sides: tuple[int, int]) -> list[int]:
+    """Return a box in fractions as a policy writes it: in units of `sides`, rounded outward."""
+    return [
         *(math.floor(round(edge * side, 6)) for edge, side in zip(box[:2], sides, strict=True)),
         *(math.ceil(round(edge * side, 6)) for edge, side in zip(box[2:], sides, strict=True)),
     ]
-    several = found[1].strip().startswith("[[")
-    return f"{text[: found.start(1)]}{[drawn] if several else drawn}{text[found.end(1) :]}"
