@@ -38,7 +38,7 @@ def run_command(
     project = read_project(folder)
     gpus = count_gpus()
     planned = _PLANNED_GPUS if dry_run and not gpus else gpus
-    agent = OwnAgent(folder.resolve(), project, planned)
+    agent = OwnAgent(project, planned, workspace=folder.resolve())
     chain = own_chain(agent, shlex.join(["docagent-rl", "run", str(folder)]))
     stages = stage or ()
     if dry_run:

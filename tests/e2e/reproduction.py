@@ -56,7 +56,7 @@ def _setting(system: str, workspace: Path) -> Setting:
     manifest = read_paper(system)
     machine = Machine(0, manifest.card)
     model = manifest.models[0]
-    return Setting(manifest, model, Beginning.SCRATCH, workspace, machine, miniature=True)
+    return Setting(manifest, model, Beginning.SCRATCH, machine, workspace=workspace, miniature=True)
 
 
 def _docagent(python: Path, *words: str) -> str:

@@ -151,15 +151,16 @@ def _content(values: Any) -> tuple[list[tuple[str, str]], list[str]]:
     images = values.get("images")
     if not isinstance(messages, Sequence) or not messages or not isinstance(images, Sequence):
         raise odd
-    texts = [
-        (each.get("role"), each.get("content")) if isinstance(each, Mapping) else (None, None)
-        for each in messages
-    ]
+    texts: list[tuple[str, str]] = []
+    for each in messages:
+        role = each.get("role") if isinstance(each, Mapping) else None
+        text = each.get("content") if isinstance(each, Mapping) else None
+        if not isinstance(role, str) or not isinstance(text, str):
+            raise odd
+        texts.append((role, text))
     paths: list[Any] = []
     for each in images:
         paths += each if isinstance(each, list) else [each]
-    if not all(isinstance(text, str) for pair in texts for text in pair):
-        raise odd
     if not all(isinstance(path, str) for path in paths):
         raise odd
     return texts, paths

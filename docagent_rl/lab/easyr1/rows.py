@@ -221,8 +221,8 @@ def _question(reading: _Reading, row: _Row, split: Split) -> dict[str, Any]:
 def question_text(prompt: str, images: int) -> str:
     """Return a prompt of EasyR1 without its marks of images, which the agent opens itself.
 
-    Marks before and after the text are removed; within it, they become the number of the page that
-    the image is.
+    Marks of images before and after the text are removed; within it, they become the number of
+    the page that the image is.
 
     Raises:
         DocumentError: there are more or fewer marks than images.

@@ -24,8 +24,6 @@ _LORA = "+lora="
 class OwnAgent(InWorkspace):
     """An agent that is trained in its folder, which is its workspace."""
 
-    workspace: Path
-    """The folder of `agent.yaml`, absolute."""
     project: Project
     all_gpus: int
     """GPUs of the machine."""

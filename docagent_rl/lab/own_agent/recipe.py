@@ -41,7 +41,7 @@ class RecipeFacts:
 
 def recipe_facts(name: str) -> RecipeFacts:
     """Read the recipe with this name, which must exist."""
-    values = _values(ROOT / f"{name}.yaml")
+    values = _values(name)
     docagent = values["docagent"]
     rollout = values["actor_rollout_ref"]["rollout"]
     search = (docagent.get("env") or {}).get("search") or {}
@@ -59,12 +59,12 @@ def recipe_facts(name: str) -> RecipeFacts:
 
 def sft_model(recipe: str) -> str:
     """Return the model that a recipe for fine-tuning starts from."""
-    return _values(ROOT / f"{recipe}.yaml")["model"]["path"]
+    return _values(recipe)["model"]["path"]
 
 
 def sft_longest(recipe: str) -> int:
     """Return the number of tokens of the longest row that a recipe for fine-tuning takes."""
-    return int(_values(ROOT / f"{recipe}.yaml")["data"]["max_length"])
+    return int(_values(recipe)["data"]["max_length"])
 
 
 def tuned_recipes() -> list[str]:
@@ -74,26 +74,26 @@ def tuned_recipes() -> list[str]:
 
 
 @cache
-def _values(file: Traversable) -> dict[str, Any]:
+def _values(name: str) -> dict[str, Any]:
     """Return a recipe's values over those of the shipped files that it builds on."""
-    own = _parsed(file)
+    own = yaml.safe_load(_file(name).read_text(encoding="utf-8"))
     values: dict[str, Any] = {}
     for each in own.pop("defaults", ["_self_"]):
         if each == "_self_":
             values = merged(values, own)
             continue
-        below = _below(each)
-        if below.is_file():  # verl's own files are not here
+        below = _name_below(each)
+        if _file(below).is_file():  # verl's own files are not here
             values = merged(values, _values(below))
     return values
 
 
-def _below(default: str | dict[str, str]) -> Traversable:
+def _name_below(default: str | dict[str, str]) -> str:
     if isinstance(default, str):
-        return ROOT / f"{default}.yaml"
+        return default
     ((group, name),) = default.items()
-    return ROOT / group / f"{name}.yaml"
+    return f"{group}/{name}"
 
 
-def _parsed(file: Traversable) -> dict[str, Any]:
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+def _file(name: str) -> Traversable:
+    return ROOT.joinpath(*f"{name}.yaml".split("/"))

@@ -37,7 +37,6 @@ class Setting(InWorkspace):
     manifest: PaperManifest
     model: PaperModel
     beginning: Beginning
-    workspace: Path
     machine: Machine
     miniature: bool = False
     literal: bool = False

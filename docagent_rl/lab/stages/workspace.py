@@ -1,15 +1,18 @@
 """Paths of a chain's workspace, as Python and as bash read them."""
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 WORKSPACE = "DOCAGENT_WORKSPACE"
 
 
+@dataclass(frozen=True, kw_only=True)
 class InWorkspace:
     """A base of settings whose chain works in a folder."""
 
     workspace: Path
+    """The folder, absolute."""
 
     @property
     def environment(self) -> dict[str, str]:

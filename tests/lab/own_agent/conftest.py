@@ -48,6 +48,6 @@ def agent(folder, choose) -> Callable[..., OwnAgent]:
 
     def make(all_gpus: int = 8, **values: object) -> OwnAgent:
         choose(**values)
-        return OwnAgent(folder, read_project(folder), all_gpus)
+        return OwnAgent(read_project(folder), all_gpus, workspace=folder)
 
     return make

@@ -72,7 +72,7 @@ def test_the_choices_that_are_written_are_those_of_the_defaults(folder):
     project = read_project(folder)
     given = Project(documents=project.documents, recipe=DEFAULT_RECIPE, profile="cpu")
     assert project == given
-    assert own_chain(OwnAgent(folder, project, 0), "").stages
+    assert own_chain(OwnAgent(project, 0, workspace=folder), "").stages
 
 
 def test_the_filters_are_a_collection(folder):

@@ -20,6 +20,7 @@ def setting(tmp_path, monkeypatch) -> Callable[..., Setting]:
         manifest = read_paper(system)
         model = manifest.model(more.pop("recipe", None))
         machine = Machine(gpus, "h100")
-        return Setting(manifest, model, Beginning(beginning), tmp_path / "w", machine, **more)
+        given = {"workspace": tmp_path / "w", **more}
+        return Setting(manifest, model, Beginning(beginning), machine, **given)
 
     return make
