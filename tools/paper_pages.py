@@ -139,7 +139,8 @@ def _commands(manifest: PaperManifest) -> str:
 
 
 def _setting(manifest: PaperManifest, model: PaperModel, beginning: Beginning) -> Setting:
-    return Setting(manifest, model, beginning, Path("/W"), Machine(GPUS, manifest.card))
+    machine = Machine(GPUS, manifest.card)
+    return Setting(manifest, model, beginning, machine, workspace=Path("/W"))
 
 
 def _hours(manifest: PaperManifest) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""What people bring from EasyR1: its rows and its configuration (docs/coming_from.md)."""
+"""Read rows and configurations of EasyR1, which people bring along (docs/coming_from.md)."""

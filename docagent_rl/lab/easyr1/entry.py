@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TranslationKind(StrEnum):
-    """What becomes of a key of EasyR1."""
+    """The fate of a key of EasyR1 here."""
 
     SAME = "same"
     """Its value goes to another name."""
@@ -34,7 +34,7 @@ class Theirs:
     row_tokens: int
     """The longest row of that recipe, in tokens: prompt and response."""
     is_alden: bool = False
-    """Whether it is a configuration of ALDEN's copy of EasyR1."""
+    """True for a configuration of ALDEN's copy of EasyR1."""
 
     def get(self, key: str) -> Any:
         """Return the value of a key."""
@@ -47,7 +47,7 @@ class Theirs:
 
     @property
     def is_on_alden(self) -> bool:
-        """Whether the recipe is one of ALDEN's system, whose environment has ALDEN's keys."""
+        """True if the recipe is one of ALDEN's system, whose environment has ALDEN's keys."""
         return self.base.startswith("alden_")
 
 
@@ -64,7 +64,7 @@ class KeyTranslation:
     ours: tuple[str, ...] = ()
     """The keys here that get its value, or that have its purpose."""
     note: str = ""
-    """What happens to the value; for `ELSEWHERE` and `NONE` why, and what to do."""
+    """The treatment of the value; for `ELSEWHERE` and `NONE` why, and what to do."""
     converter: Converter | None = None
 
     def translated(self, theirs: Theirs) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from docagent_rl.samples.questions import Questions, parse_question
 from docagent_rl.samples.sample import Split
 
 IMAGE = "<image>"
-"""What stands in a prompt of EasyR1 where an image belongs."""
+"""The placeholder of an image in a prompt of EasyR1."""
 _FILES = ("**/*.parquet", "**/*.jsonl", "**/*.json")
 _KEPT = ("doc_id", "evidence_pages")
 """Columns that are read as the fields of a question with these names."""
@@ -57,7 +57,7 @@ class _Row:
 
     @property
     def place(self) -> str:
-        """Where the row is, as messages name it."""
+        """The place of the row, as messages name it."""
         return f"{self.path}: row {self.number}"
 
 

@@ -61,7 +61,7 @@ class Easyr1Config:
     unknown: Mapping[str, str]
     """Keys that EasyR1 does not have, with a hint."""
     is_alden: bool
-    """Whether it is a configuration of ALDEN's copy."""
+    """True for a configuration of ALDEN's copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Carried:
     changes: Mapping[str, Any]
     """The values of our keys."""
     is_default: bool
-    """Whether EasyR1's default applies, because neither the file nor an override names the key."""
+    """True if EasyR1's default applies, because neither the file nor an override names the key."""
 
 
 @dataclass(slots=True)
 class Translation:
-    """What became of the keys of a configuration."""
+    """The fates of the keys of a configuration."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     """The values of our keys."""
