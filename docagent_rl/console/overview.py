@@ -37,10 +37,18 @@ def rl_facts(config: DictConfig) -> Iterator[Fact]:
     )
     yield "devices", _devices(config)
     retriever = config.docagent.retriever
-    yield "index", f"{retriever.kind}: {retriever.index} ({retriever.backend})"
+    yield "index", f"{_indexes(retriever)} ({retriever.backend})"
     if judge := config.docagent.judge.kind:
         address = f" at {config.docagent.judge.base_url}" if judge == "openai" else ""
         yield "judge", f"{judge}{address}"
+
+
+def _indexes(retriever: DictConfig) -> str:
+    """Return the kind of a retriever and its index, or those of the parts that it combines."""
+    parts = retriever.get("parts")
+    if parts:
+        return f"{retriever.kind} of {', '.join(map(_indexes, parts.values()))}"
+    return f"{retriever.kind}: {retriever.index}"
 
 
 def sft_facts(config: DictConfig) -> Iterator[Fact]:

@@ -45,12 +45,12 @@ def test_it_resumes_from_the_last_whole_checkpoint(run):
     """The second checkpoint was being saved when the run was killed, and the tracker was
     emptied.
     """
-    log, checkpoints = (
-        (run.folder / "second.txt").read_text(errors="replace"),
-        run.run_dir / "checkpoints",
-    )
-    assert "Training from scratch" in (run.folder / "first.txt").read_text(errors="replace")
-    assert f"is empty: the run resumes from {checkpoints}/global_step_1, the last intact one" in log
+    checkpoints = run.run_dir / "checkpoints"
+    said = (run.folder / "second.txt").read_text(errors="replace")
+    log = (run.run_dir / "console.log").read_text(errors="replace")
+    chosen = f"the run resumes from {checkpoints}/global_step_1, the last intact one"
+    assert f"is empty: {chosen}" in said
+    assert log.count("Training from scratch") == 1
     assert f"Resuming from {checkpoints}/global_step_1, setting global step to 1" in log
     assert not (checkpoints / f"global_step_{STEPS + 1}").exists()
     for step in range(1, STEPS + 1):
