@@ -49,7 +49,9 @@ class Importer:
     split_field: ClassVar[tuple[str, ...]] = ()
     """Path of keys to the field with the split, which takes precedence over the two above."""
     document: ClassVar[str]
-    """Name of a field (`NativeRow.get`), like the following; None: `complete` sets the value."""
+    """Name of a field (`NativeRow.get`), like the following; not needed if `document_of` is
+    overridden.
+    """
     gold: ClassVar[str]
     nothing: ClassVar[str | None] = None
     """The gold answer that marks a question as unanswerable from its document."""

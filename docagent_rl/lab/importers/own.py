@@ -1,6 +1,6 @@
 """Importers written by users, named as `package.module:CLASS`."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.user_code import described, load_attribute
 from docagent_rl.lab.importers.importer import Importer
 from docagent_rl.lab.importers.native import Skip, is_file_name
+from docagent_rl.samples.sample import Split
 
 _TEXTS = ("name", "question", "gold")
 _LISTS = ("files", "pictures", "split_field", "kept", "pdf_files", "page_files")
@@ -80,8 +81,34 @@ def _problems(kind: type[Importer]) -> list[str]:
         value = getattr(kind, name)
         if not isinstance(value, tuple) or not all(isinstance(each, str) for each in value):
             problems.append(f"class attribute {name!r} has to be a tuple of texts")
+    for name in ("split", "unnamed_split"):
+        if not isinstance(getattr(kind, name), Split | None):
+            problems.append(
+                f"class attribute {name!r} has to be a Split (docagent_rl.samples), such as "
+                "Split.TEST, or None"
+            )
+    if type(kind.first_page) is not int:
+        problems.append("class attribute 'first_page' has to be a whole number")
+    for name in ("sizes", "corpus"):
+        if not isinstance(getattr(kind, name), bool):
+            problems.append(f"class attribute {name!r} has to be True or False")
+    if not _counts_rows(kind.released):
+        problems.append("class attribute 'released' has to be numbers of rows by (data set, Split)")
     if not kind.files and kind.paths is Importer.paths and kind.rows is Importer.rows:
         problems.append(
             "class attribute 'files' has no pattern, and neither paths() nor rows() is overridden"
         )
     return problems
+
+
+def _counts_rows(released: Any) -> bool:
+    """Return whether a value is a mapping as `Importer.released`."""
+    if not isinstance(released, Mapping):
+        return False
+    for key, rows in released.items():
+        if type(rows) is not int or not isinstance(key, tuple) or len(key) != 2:
+            return False
+        dataset, split = key
+        if not isinstance(dataset, str) or not isinstance(split, Split):
+            return False
+    return True

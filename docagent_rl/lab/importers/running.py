@@ -232,6 +232,7 @@ def _needed(draft: ImportedQuestion) -> set[str]:
 
 
 def _place(row: NativeRow) -> str:
+    """Name a row by its file and its number from 0."""
     return f"{row.path.name}:{row.number}"
 
 

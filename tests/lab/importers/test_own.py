@@ -1,5 +1,7 @@
 """Importers of users, named by `package.module:CLASS`."""
 
+from types import MappingProxyType
+
 import pytest
 
 from docagent_rl.base.errors import UserError
@@ -36,6 +38,16 @@ class Bare(Importer):
 class TextForTuple(Own):
     files = "*.jsonl"
     kept = "a"
+
+
+class TextForSplit(Own):
+    split = "test"
+
+
+class WrongKinds(Own):
+    first_page = "0"
+    corpus = "yes"
+    released = MappingProxyType({"own": 6})
 
 
 class Outside(Own):
@@ -84,6 +96,11 @@ def test_a_class_is_made():
         ),
         (f"{HERE}:NoFiles", "'files' has no pattern"),
         (f"{HERE}:TextForTuple", "'files' has to be a tuple of texts; .*'kept' has to be a tuple"),
+        (f"{HERE}:TextForSplit", r"'split' has to be a Split .*Split\.TEST"),
+        (
+            f"{HERE}:WrongKinds",
+            "'first_page' has to be a whole .*'corpus' has to be True.*'released' has to be",
+        ),
         (f"{HERE}:Outside", r"'name' is '\.\./own', which is not valid as a file name"),
         (f"{HERE}:WithArguments", "cannot be created without arguments: TypeError.*folder"),
         (
