@@ -33,7 +33,7 @@ def doctor_command(
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print all findings as JSON.", "--json"),
 ) -> None:
-    """Check versions, patches and registrations, and the machine; say what to do.
+    """Check versions, patches and registrations, and the machine.
 
     Each answer is printed as soon as it is known. Exits with status 1 if something required is
     missing or a process does not answer in time; the other checks still run.

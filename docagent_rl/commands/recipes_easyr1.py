@@ -27,7 +27,9 @@ from docagent_rl.lab.easyr1.translation import Easyr1Config, Translation, read_c
 
 
 def from_easyr1_command(
-    file: Path = argument(..., "A configuration of EasyR1, such as its examples/config.yaml."),
+    file: Path = argument(
+        ..., "A configuration of EasyR1, such as the `config.yaml` of its examples."
+    ),
     overrides: list[str] | None = argument(
         None, "Overrides as in EasyR1's launch command.", metavar="[KEY=VALUE]..."
     ),

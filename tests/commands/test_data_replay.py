@@ -24,8 +24,9 @@ def model(tmp_path_factory):
 
 def replayed(world, folder, rows, *more, system="unidoc_rl"):
     (folder / "unidoc_sft.json").write_text(json.dumps(rows))
-    sizes = [f"++docagent.env_cpu.{size}" for size in ("max_turns=10", "image_limit=22")]
-    given = [RECIPES[system], folder, "--out", folder / "run", *more, *on_cpu(world, *sizes)]
+    sizes = ("max_turns=10", "image_limit=22") if system == "unidoc_rl" else ()
+    overrides = on_cpu(world, *(f"++docagent.env_cpu.{size}" for size in sizes))
+    given = [RECIPES[system], folder, "--out", folder / "run", *more, *overrides]
     return called(replay_command, *given).output
 
 

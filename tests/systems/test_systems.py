@@ -111,9 +111,11 @@ def test_names_and_paths_that_lead_nowhere(path, named):
 
 PACKAGE = Path(docagent_rl.__file__).parent
 NAMED = {
+    "lab/collect/replay.py": "whose released dialogues are replayed",
     "lab/collect/rules.py": "by whose rules questions are chosen",
     "commands/data_generate.py": "in the way of whose data questions are written",
     "lab/eval/scoring/protocols.py": "data sets",
+    "lab/easyr1": "whose recipe is the nearest to a configuration",
     "lab/importers": "data sets",
     "lab/papers": "whose paper is reproduced",
     "samples/selection.py": "whose paper takes which questions",

@@ -19,6 +19,7 @@ from tests.lab.importers import test_madqa as madqa
 from tests.lab.importers import test_mmlongbench as mmlongbench
 from tests.lab.importers import test_pdf_sets as pdfs
 from tests.lab.importers import test_picture_sets as pictures
+from tests.lab.importers import test_unidoc_sources as unidoc_sources
 from tests.lab.importers import test_vidore as vidore
 
 ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
@@ -41,6 +42,9 @@ ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
     Benchmark.VRAG_RL: corpora.row(),
     Benchmark.UNIDOC_RL: corpora.unidoc(),
     Benchmark.ALDEN: pictures.alden_row(),
+    Benchmark.DOUBLE_BENCH: unidoc_sources.single(),
+    Benchmark.VISR_BENCH: unidoc_sources.visr_question(),
+    Benchmark.DOCBENCH: unidoc_sources.docbench_row(),
 }
 ODD = [
     "[1, 'a']",

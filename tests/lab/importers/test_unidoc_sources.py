@@ -62,6 +62,13 @@ def visr(**changes: object) -> dict[str, object]:
     }
 
 
+def visr_question(**changes: object) -> dict[str, object]:
+    """Return a question as the importer reads it: with the fields of its document."""
+    document = visr()
+    (asked, _) = document.pop("qa_list")
+    return {**asked, **document, **changes}
+
+
 def test_visr_bench_has_the_questions_of_a_document_in_one_row(files, run):
     files.json("QA/figure_QA.json", [visr(), visr(qa_list=None), visr(qa_list=[{"question": "?"}])])
     files.json("QA/table_QA.json", [visr(file_name="DR--2", all_page_images=["a.png", "b.png"])])
@@ -78,8 +85,12 @@ def test_visr_bench_has_the_questions_of_a_document_in_one_row(files, run):
     assert report.documents == {"wanted": 2, "found": 1, "missing": 1, "failed": 0}
 
 
+def docbench_row() -> dict[str, object]:
+    return {"question": "How many?", "answer": "7", "type": "text-only", "evidence": "seven"}
+
+
 def test_docbench_has_a_folder_for_each_document(files, run):
-    row = {"question": "How many?", "answer": "7", "type": "text-only", "evidence": "seven"}
+    row = docbench_row()
     files.jsonl("data/17/17_qa.jsonl", [row, {**row, "type": "una-web", "answer": "Not said"}])
     files.pdf("data/17/2024.acl-long.1.pdf", 2)
     files.jsonl("data/18/18_qa.jsonl", [row])

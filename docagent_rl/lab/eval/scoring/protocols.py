@@ -177,6 +177,11 @@ PROTOCOLS: Mapping[str, Protocol] = {
             ("feta", "FetaTab"),
         )
     },
+    # these papers score with judges of their own; here they are sources of UniDoc-RL's data, whose
+    # judge gives a verdict
+    "double_bench": Protocol("Double-Bench", official.answer_alone, *_JUDGED_ALONE),
+    "visr_bench": Protocol("VisR-Bench", official.answer_alone, *_JUDGED_ALONE),
+    "docbench": Protocol("DocBench", official.answer_alone, *_JUDGED_ALONE),
     "vrag": Protocol("VRAG-RL", official.answer_alone, *_JUDGED_ALONE),
     "unidoc": Protocol("UniDoc-RL", official.answer_alone, *_JUDGED_ALONE),
     "alden": Protocol("ALDEN", official.answer_alone, (CORRECT,), (AnswerJudge.ALDEN,)),
