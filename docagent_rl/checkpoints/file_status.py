@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 RUN = "run.json"
 """The description of a run that is not the trainer's."""
 VERDICTS = "verdicts.jsonl"
-"""What the filters of a collection decided about each trajectory."""
+"""The decisions of a collection's filters on each trajectory."""
 SCORES = "scores.jsonl"
 """The numbers with which each trajectory of a run was scored."""
 READ = (

@@ -56,7 +56,7 @@ class RunPart:
     """Name of the condition; empty if the run is no probe."""
     folder: ViewedRun
     unsealed: bool
-    """Whether unsealed files are accepted."""
+    """True if unsealed files are accepted."""
 
     def batches(self, table: RunTable) -> Iterator[pa.RecordBatch]:
         """Yield a table in batches; only one of them is in memory at a time."""

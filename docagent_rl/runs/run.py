@@ -23,7 +23,7 @@ class RunKind(StrEnum):
 
     TRAINING = "training"
     EVALUATION = "evaluation"
-    """Of `docagent-rl eval`, or of `ask --out`."""
+    """Made by `docagent-rl eval`, or by `ask --out`."""
     COLLECTION = "collection"
     PROBE = "probe"
     """The runs of several conditions, each of which is a part."""

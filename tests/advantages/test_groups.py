@@ -55,7 +55,7 @@ def test_exactly_equal_members_need_no_tolerance() -> None:
 
 
 def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
-    """Of four groups with members, one has a single member, one has equal members and two differ;
+    """Four groups have members: one a single one, one equal ones, and two different ones;
     the fifth group is empty.
     """
     x = torch.tensor([1.0, 2.0, 2.0, 0.0, 1.0, 3.0, 4.0], dtype=torch.float64)

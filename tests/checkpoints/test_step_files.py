@@ -1,4 +1,4 @@
-"""Which files of a run belong to which step."""
+"""Files of a run are found by their step."""
 
 from docagent_rl.checkpoints.step_files import step_files
 

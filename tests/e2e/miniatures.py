@@ -5,6 +5,7 @@ import io
 from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.lab.importers import Benchmark
+from tests.lab.importers import test_alden as alden
 from tests.lab.importers import test_corpora as corpora
 from tests.lab.importers import test_madqa as madqa
 from tests.lab.importers import test_mmlongbench as mmlongbench
@@ -77,8 +78,6 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
             files.images("img/deck_a_{}.jpg", (1, 2, 3))
             files.images("img/deck_b_{}.jpg", (1,))
         case Benchmark.ALDEN:
-            pictures.corpus(files, {"scan": pictures.ORDER["scan"]})
+            alden.corpus(files, {"scan": alden.ORDER["scan"]})
             nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
-            files.parquet(
-                "dude/train.parquet", [pictures.alden_row(), pictures.alden_row(**nothing)]
-            )
+            files.parquet("dude/train.parquet", [alden.alden_row(), alden.alden_row(**nothing)])

@@ -14,13 +14,13 @@ TEXTS = ("The mill opened in spring", "Its wheel turns twice", "The baker buys f
 
 @dataclass(frozen=True)
 class OwnRun:
-    """What a chain left in its folder, and what its starts printed."""
+    """A chain's folder, and the output of its two starts."""
 
     folder: Path
     said: str
-    """What the first start printed."""
+    """The output of the first start."""
     repeated: str
-    """What the second start printed."""
+    """The output of the second start."""
 
 
 def play(place: Path, python: Path) -> OwnRun:

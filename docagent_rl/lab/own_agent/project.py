@@ -79,7 +79,7 @@ class Project(Section):
     judge: OwnJudge | None = None
     """The model that judges answers; `None`: the embedded rule."""
     teacher: OwnTeacher | None = None
-    """Whose trajectories a model is fine-tuned on before RL; `None`: it is not."""
+    """The teacher whose trajectories a model is fine-tuned on before RL; `None`: no fine-tuning."""
     steps: int | None = Field(None, ge=1)
     """Steps of RL; `None`: as many as the recipe has epochs for."""
     evaluation: OwnEvaluation = OwnEvaluation()

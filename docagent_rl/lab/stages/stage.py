@@ -12,7 +12,7 @@ class Estimate:
     gpu_hours: float | None = 0.0
     disk_gib: float | None = 0.0
     formula: str = ""
-    """How the numbers were computed."""
+    """The formula of the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,4 @@ class ChainStage:
     environment: Mapping[str, str] = field(default_factory=dict)
     estimate: Estimate = field(default_factory=Estimate)
     earlier: EarlierWork | None = None
-    """What the command would resume; `None` if it resumes nothing, or decides by itself."""
+    """The work that the command would resume; `None` if there is none, or it decides by itself."""

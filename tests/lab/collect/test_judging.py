@@ -1,4 +1,4 @@
-"""Which trajectories judges are asked about, what they are sent, and what their verdict changes."""
+"""Judges are asked about some trajectories, and their verdict changes what is kept."""
 
 import pytest
 

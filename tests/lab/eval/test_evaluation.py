@@ -1,4 +1,4 @@
-"""Which recipe plays which questions, what it changes, and its results."""
+"""An evaluation plays questions by a recipe and its overrides, and writes results."""
 
 from dataclasses import replace
 from itertools import pairwise

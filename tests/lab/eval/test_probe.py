@@ -1,4 +1,4 @@
-"""How a probe changes documents, and which scores remain."""
+"""A probe changes documents, and keeps some scores."""
 
 import dataclasses
 import json

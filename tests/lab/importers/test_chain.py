@@ -14,6 +14,7 @@ from docagent_rl.lab.importers.holdings import Holdings
 from docagent_rl.lab.importers.native import NativeRow, Skip
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.samples.validation import sample_problems
+from tests.lab.importers import test_alden as alden
 from tests.lab.importers import test_corpora as corpora
 from tests.lab.importers import test_madqa as madqa
 from tests.lab.importers import test_mmlongbench as mmlongbench
@@ -41,7 +42,7 @@ ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
     },
     Benchmark.VRAG_RL: corpora.row(),
     Benchmark.UNIDOC_RL: corpora.unidoc(),
-    Benchmark.ALDEN: pictures.alden_row(),
+    Benchmark.ALDEN: alden.alden_row(),
     Benchmark.DOUBLE_BENCH: unidoc_sources.single(),
     Benchmark.VISR_BENCH: unidoc_sources.visr_question(),
     Benchmark.DOCBENCH: unidoc_sources.docbench_row(),

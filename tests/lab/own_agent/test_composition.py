@@ -1,4 +1,4 @@
-"""What the chain's commands compose, by Hydra and with the checks before a run."""
+"""The chain's commands are composed by Hydra and pass the checks before a run."""
 
 import pytest
 

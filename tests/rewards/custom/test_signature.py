@@ -1,4 +1,4 @@
-"""How signatures of reward functions are recognised, and which arguments each gets."""
+"""Signatures of reward functions are recognised, and each gets its arguments."""
 
 import pytest
 
