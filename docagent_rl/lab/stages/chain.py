@@ -80,7 +80,7 @@ class Chain:
             UserError: it belongs to another chain, or has outputs of stages from elsewhere.
         """
         if owner.exists():
-            found = json.loads(owner.read_bytes())["chain"]
+            found = self._read_owner(owner)
             if found != self.name:
                 raise UserError(
                     f"workspace {self.workspace} belongs to the chain {found!r}, and this is "
@@ -94,6 +94,20 @@ class Chain:
                 "chain would overwrite: use another workspace, or move them away"
             )
         atomic_write(owner, json.dumps({"chain": self.name}) + "\n")
+
+    def _read_owner(self, owner: Path) -> str:
+        """Return the chain to which the workspace belongs.
+
+        Raises:
+            UserError: the file that names it is damaged.
+        """
+        try:
+            return str(json.loads(owner.read_bytes())["chain"])
+        except (ValueError, KeyError, TypeError) as error:
+            content = json.dumps({"chain": self.name})
+            raise UserError(
+                f"{owner} is damaged: if this chain filled the workspace, write {content} to it"
+            ) from error
 
     def _run(self, stage: ChainStage, head: str, services: Services) -> None:
         found = state(stage, self.workspace)

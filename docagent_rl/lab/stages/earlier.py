@@ -20,7 +20,7 @@ def begin_work(stage: ChainStage, workspace: Path) -> Path | None:
     note = workspace / FOLDER / f"{stage.name}.began.json"
     basis = _basis(stage.earlier, workspace)
     set_aside = None
-    if stage.earlier.folder.exists() and note.is_file() and json.loads(note.read_bytes()) != basis:
+    if stage.earlier.folder.exists() and note.is_file() and _noted(note) != basis:
         set_aside = _free_name(stage.earlier.folder)
         stage.earlier.folder.rename(set_aside)
     atomic_write(note, json.dumps(basis, indent=2) + "\n")
@@ -30,6 +30,14 @@ def begin_work(stage: ChainStage, workspace: Path) -> Path | None:
 def _basis(work: EarlierWork, workspace: Path) -> dict[str, str]:
     files = {movable(str(path), workspace): identity(path) for path in work.files}
     return {"settings": movable(work.settings, workspace), **files}
+
+
+def _noted(note: Path) -> object:
+    """Return what a note contains; `None` if it is damaged, so that the work is set aside."""
+    try:
+        return json.loads(note.read_bytes())
+    except ValueError:
+        return None
 
 
 def _free_name(folder: Path) -> Path:

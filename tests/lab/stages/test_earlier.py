@@ -71,3 +71,21 @@ def test_a_moved_workspace_is_as_it_was(chain, tmp_path):
     assert state(found.stages[0], moved) is StageState.DONE
     chain(steps=4, at=moved).run()
     assert logged(moved / "runs") == ["2", "4"]
+
+
+def test_work_with_a_damaged_note_is_set_aside(chain, tmp_path):
+    chain(steps=2).run()
+    (tmp_path / "w" / ".stages" / "rl.began.json").write_text('{"settings"')
+    chain(steps=3).run()
+    assert logged(tmp_path / "w" / "runs") == ["3"]
+    assert logged(tmp_path / "w" / "runs.1") == ["2"]
+
+
+def test_a_damaged_owner_is_named(chain, tmp_path):
+    chain().run()
+    owner = tmp_path / "w" / ".stages" / "chain.json"
+    owner.write_text("")
+    with pytest.raises(UserError, match=r"chain\.json is damaged: .*write \S+ \S+ to it") as told:
+        chain().run()
+    owner.write_text(str(told.value).partition("write ")[2].removesuffix(" to it"))
+    chain().run()
