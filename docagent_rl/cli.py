@@ -5,6 +5,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.metadata import requires
@@ -55,6 +56,8 @@ def main(command: Callable[[], object] = app) -> None:
     """
     # keep standard output for the result of the command
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    # verl warns about every training engine that is not installed
+    warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # escape the characters that the terminal's encoding lacks

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -76,3 +77,16 @@ def test_a_package_of_the_extra_that_is_missing_is_named_with_it(tmp_path, monke
     assert status == 2
     assert "docagent-rl[lab]" in errors
     assert "reportlab" in errors
+
+
+def test_engines_that_are_not_installed_are_no_news():
+    """verl warns about each of them; a command prints only its own answer."""
+
+    def command():
+        place = {"category": UserWarning, "filename": "engine.py", "lineno": 1}
+        for module in ("verl.workers.engine", "elsewhere"):
+            warnings.warn_explicit("it is not available", module=module, registry={}, **place)
+
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        main(command)
+    assert len(warned) == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,8 +57,6 @@ def rescore_command(
     """
     from docagent_rl.lab.rescoring.stored import StoredRun
 
-    # verl warns about every training engine that is not installed
-    warnings.filterwarnings("ignore", module=r"verl\.workers\.engine")
     stored = StoredRun.open(run)
     edits = list(overrides or ())
     sides = (stored.config, stored.changed(edits))
