@@ -1,6 +1,7 @@
 """Downloads of all benchmarks, with two questions each."""
 
 import io
+from typing import assert_never
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -11,6 +12,7 @@ from tests.lab.importers import test_madqa as madqa
 from tests.lab.importers import test_mmlongbench as mmlongbench
 from tests.lab.importers import test_pdf_sets as pdfs
 from tests.lab.importers import test_picture_sets as pictures
+from tests.lab.importers import test_unidoc_sources as unidoc_sources
 from tests.lab.importers import test_vidore as vidore
 from tests.lab.importers.conftest import Files
 
@@ -81,3 +83,17 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
             alden.corpus(files, {"scan": alden.ORDER["scan"]})
             nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
             files.parquet("dude/train.parquet", [alden.alden_row(), alden.alden_row(**nothing)])
+        case Benchmark.DOUBLE_BENCH:
+            files.json("single_bench.json", [unidoc_sources.single()])
+            files.json("multi_bench.json", [unidoc_sources.single(reference_page=[1])])
+            files.images("docs/English/0786/{}.jpg", (0, 1, 2))
+        case Benchmark.VISR_BENCH:
+            files.json("QA/figure_QA.json", [unidoc_sources.visr()])
+            files.images("VisR-Bench/Multimodal/DR--1/DR--1_{}.png", (0, 10))
+        case Benchmark.DOCBENCH:
+            row = unidoc_sources.docbench_row()
+            nothing = {"answer": "Not said", "type": "una-web"}
+            files.jsonl("data/17/17_qa.jsonl", [row, {**row, **nothing}])
+            files.pdf("data/17/2024.acl-long.1.pdf", 2)
+        case _:
+            assert_never(benchmark)
