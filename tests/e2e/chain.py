@@ -16,7 +16,7 @@ from tests.e2e.conftest import FAMILY, RECIPE, Run, add_model
 from tests.e2e.custom import SHORT
 from tests.e2e.lora import LORA
 from tests.e2e.lora import STEPS as RL_STEPS
-from tests.e2e.miniatures import miniature
+from tests.e2e.miniatures import MINIATURES
 from tests.lab.importers.conftest import Files
 
 SFT_RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
@@ -133,7 +133,7 @@ def imported(folder: Path, world: Path, python: Path) -> Path:
     commands, files = [], {}
     for benchmark in Benchmark:
         download = folder / "downloads" / benchmark
-        miniature(benchmark, Files(download))
+        MINIATURES[benchmark](Files(download))
         files[benchmark] = out = folder / "questions" / f"{benchmark}.jsonl"
         where = ("--store", world / "store", "--out", out, "--any-count")
         commands.append(("data", "import", benchmark, download, *where))
