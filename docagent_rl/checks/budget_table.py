@@ -1,35 +1,29 @@
 """Read the budget of a configuration, format it as a table, and refuse what cannot fit."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.checks.budget import GIB, BudgetLine, Place, Run, Server, Trained, budget, total
 from docagent_rl.checks.cards import FREE, card_memory, seen
 from docagent_rl.checks.gpu import gpu_memory
-from docagent_rl.checks.passes import BFLOAT16, FLOAT32, Model, Tower
+from docagent_rl.checks.model_sizes import known_sizes
+from docagent_rl.checks.passes import BFLOAT16, FLOAT32, Model
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.models import Family, families, get_family
-from docagent_rl.models.layers import plain_layer
+from docagent_rl.models import get_family
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
+from docagent_rl.training.settings.layout import has_critic, has_reference, read_layout
 from docagent_rl.training.settings.models import (
     STRATEGIES,
     freezes_actor,
     freezes_critic,
-    known_model,
     rank,
     read_adapters,
 )
-
-if TYPE_CHECKING:
-    from torch import nn
 
 logger = logging.getLogger(__name__)
 
@@ -56,71 +50,18 @@ ADVICE = {
 }
 
 
-def sizes_of(model: nn.Module) -> Model:
-    """Count the sizes of a transformers model, which may be on the meta device."""
-    built: Any = model
-    config = built.config.get_text_config()
-    vision = getattr(built.config, "vision_config", None)
-    named = [(name, p.numel()) for name, p in model.named_parameters()]
-    embeddings = built.get_input_embeddings().weight
-    head = built.get_output_embeddings().weight
-    family = _family_of(built.config)
-    layer = family.layer if family else plain_layer
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return Model(
-        parameters=sum(number for _, number in named),
-        vision=sum(number for name, number in named if "visual." in name or "vision" in name),
-        head=0 if embeddings is head else head.numel(),
-        embeddings=embeddings.numel(),
-        hidden=config.hidden_size,
-        kv=_size(config, "num_key_value_heads", "num_attention_heads") * head_dim,
-        vocabulary=config.vocab_size,
-        states=tuple(layer(config, number) for number in range(config.num_hidden_layers)),
-        linear_layers=sum(
-            kind == "linear_attention" for kind in getattr(config, "layer_types", None) or ()
-        ),
-        tower=_tower_of(family, vision),
-    )
-
-
-def _family_of(config: Any) -> Family | None:
-    return next((family for family in families() if config.model_type in family.model_types), None)
-
-
-def _tower_of(family: Family | None, vision: Any) -> Tower | None:
-    if family is None or family.vision is None or vision is None:
-        return None
-    return Tower(
-        layers=_size(vision, "depth", "num_hidden_layers"),
-        hidden=vision.hidden_size,
-        block=family.vision.block(vision),
-        outside=family.vision.outside(vision),
-        patches=family.vision.patches,
-        outputs=1 + len(getattr(vision, "deepstack_visual_indexes", None) or ()),
-    )
-
-
-def _size(config: Any, *names: str) -> int:
-    """Return the first of these attributes that exists: families name the same size differently."""
-    found = (getattr(config, name, None) for name in names)
-    return next((size for size in found if isinstance(size, int)), 0)
-
-
 def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     """Read the inputs of a budget; None if a model's sizes are not known here, or without FSDP."""
-    # imported here because it imports verl, which takes seconds
-    from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
-
     policy = config.actor_rollout_ref
     trainer = config.trainer
     rollout = config.actor_rollout_ref.rollout
     paths = {"policy": policy.model.path} | (
         {"critic": config.critic.model.path} if has_critic(config) else {}
     )
-    models = {name: known_model(str(path)) for name, path in paths.items()}
+    models = {name: known_sizes(str(path)) for name, path in paths.items()}
     if None in models.values() or policy.actor.get("strategy") not in STRATEGIES:
         return None
-    sizes = {name: sizes_of(model) for name, model in models.items() if model}
+    sizes = {name: model for name, model in models.items() if model}
     layout = read_layout(config)
     trained = [_trained(config, parsed, name, each, layout.longest) for name, each in sizes.items()]
     kept = [trainer.max_actor_ckpt_to_keep, trainer.max_critic_ckpt_to_keep][: len(trained)]

@@ -11,14 +11,14 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.checks.budget import GIB, BudgetLine, Place, budget, total
 from docagent_rl.checks.budget_table import ON_GPU, gib, read_run
 from docagent_rl.checks.cards import seen, usable
+from docagent_rl.checks.model_sizes import known_sizes
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32
 from docagent_rl.checks.recipe_check import Cluster, RecipeFinding, composed_recipe, with_problem
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.models import get_family
-from docagent_rl.training.settings.arithmetic import read_layout
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
-from docagent_rl.training.settings.models import known_model
+from docagent_rl.training.settings.layout import read_layout
 
 POLICY_OFFLOADED, CRITIC_OFFLOADED = (
     tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
@@ -149,8 +149,8 @@ def _candidate(recipe: str) -> RecipeCandidate:
 
 
 def _parameters(path: str) -> int:
-    model = known_model(path)
-    return 0 if model is None else sum(each.numel() for each in model.parameters())
+    sizes = known_sizes(path)
+    return 0 if sizes is None else sizes.parameters
 
 
 def _fit(

@@ -23,9 +23,10 @@ from docagent_rl.checks.budget import (
     budget,
     total,
 )
-from docagent_rl.checks.budget_table import check_memory, impossible, read_run, sizes_of
+from docagent_rl.checks.budget_table import check_memory, impossible, read_run
 from docagent_rl.checks.cards import CARDS, card_memory, seen, usable
 from docagent_rl.checks.check import refuse_for
+from docagent_rl.checks.model_sizes import sizes_of
 from docagent_rl.checks.passes import (
     Model,
     Tower,
