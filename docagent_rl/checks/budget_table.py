@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -16,6 +17,7 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.models import get_family
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
+from docagent_rl.training.settings.divisibility import NODES, PER_NODE, Layout
 from docagent_rl.training.settings.layout import has_critic, has_reference, read_layout
 from docagent_rl.training.settings.models import (
     STRATEGIES,
@@ -31,6 +33,10 @@ ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"
 HALF = ("bf16", "bfloat16")
 """The names that verl accepts for bfloat16."""
+POLICY_OFFLOADED, CRITIC_OFFLOADED = (
+    tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
+    for section in (f"{ACTOR}.fsdp_config", "critic.fsdp")
+)
 ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
 ADVICE = {
     Place.UPDATE: "use more GPUs, a smaller model, or +lora=language (docs/lora.md)",
@@ -101,7 +107,7 @@ def _trained(
     return Trained(
         sizes,
         name,
-        shards=gpus if fsdp.fsdp_size <= 0 else min(fsdp.fsdp_size, gpus),
+        shards=_shards(fsdp.fsdp_size, gpus),
         tokens=section.ppo_max_token_len_per_gpu if section.use_dynamic_bsz else rows * longest,
         frozen_vision=freezes_critic(config, parsed) if critic else freezes_actor(config),
         unused_head=critic,
@@ -111,6 +117,37 @@ def _trained(
         adapters=adapters.parameters if adapters else 0,
         bytes_each=BFLOAT16 if half else FLOAT32,
     )
+
+
+def sized(run: Run, config: DictConfig, layout: Layout, *, offloaded: bool = False) -> Run:
+    """Return the run of a configuration on the GPUs of another layout, optionally with all models
+    in host memory while they do not train.
+    """
+    groups = {
+        "policy": config.actor_rollout_ref.actor.fsdp_config.fsdp_size,
+        "critic": config.critic.fsdp.fsdp_size,
+    }
+    trained = [
+        replace(
+            part,
+            shards=_shards(groups[part.name], layout.gpus),
+            offloaded=offloaded or part.offloaded,
+        )
+        for part in run.trained
+    ]
+    return replace(
+        run,
+        trained=trained,
+        server=replace(run.server, gpus=layout.server),
+        gpus_per_node=layout.values[PER_NODE],
+        nodes=layout.values[NODES],
+        rows=layout.rows,
+    )
+
+
+def _shards(group: int, gpus: int) -> int:
+    """Return the number of GPUs that share a model, given the key `fsdp_size`."""
+    return gpus if group <= 0 else min(group, gpus)
 
 
 def budget_markdown(lines: Sequence[BudgetLine]) -> str:

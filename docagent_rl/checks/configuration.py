@@ -21,7 +21,7 @@ from docagent_rl.config import DocAgentConfig, Profile
 from docagent_rl.console.run_console import looking_at
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_models import make_roles
-from docagent_rl.envs.roles import RoleBackend, RoleName
+from docagent_rl.envs.roles import ROLE_PROMPT_TOKENS, RoleBackend, RoleName
 from docagent_rl.envs.services import NO_SECOND_RANKING
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers
@@ -44,9 +44,6 @@ from docagent_rl.training.trainer.estimators import (
 logger = logging.getLogger(__name__)
 
 TRAJECTORIES = "actor_rollout_ref.rollout.n"
-
-ROLE_PROMPT_TOKENS = 768
-"""Tokens of a role's prompt and the question, without the material."""
 
 
 def check_keys(config: DictConfig) -> None:

@@ -9,7 +9,13 @@ from itertools import product
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.checks.budget import GIB, BudgetLine, Place, budget, total
-from docagent_rl.checks.budget_table import ON_GPU, gib, read_run
+from docagent_rl.checks.budget_table import (
+    CRITIC_OFFLOADED,
+    ON_GPU,
+    POLICY_OFFLOADED,
+    gib,
+    read_run,
+)
 from docagent_rl.checks.cards import seen, usable
 from docagent_rl.checks.model_sizes import known_sizes
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32
@@ -20,10 +26,6 @@ from docagent_rl.models import get_family
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
 from docagent_rl.training.settings.layout import read_layout
 
-POLICY_OFFLOADED, CRITIC_OFFLOADED = (
-    tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
-    for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
-)
 OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
 """LoRA overlays (`+lora=`) by the minimum memory of the GPUs they are for, as drivers report it."""
 RESPONSE = "data.max_response_length"
