@@ -41,8 +41,8 @@ from docagent_rl.checks.recipe_list import (
 )
 from docagent_rl.commands.options import argument, option
 from docagent_rl.commands.recipes_easyr1 import from_easyr1_command
+from docagent_rl.commands.recipes_plan import plan_command
 from docagent_rl.config import plain_section
-from docagent_rl.lab.viewer.folder import reward_of
 from docagent_rl.systems import SYSTEMS, get_system
 
 _KINDS = {
@@ -146,6 +146,8 @@ def _printed(paper: Printed, here: Any) -> str:
 
 def _show_reward(config: DictConfig, console: Console) -> None:
     """Print the reward formula of a composed recipe, and what can be earned without an answer."""
+    from docagent_rl.lab.viewer.folder import reward_of  # of this command alone
+
     reward = reward_of(config)
     if reward is None:
         return
@@ -264,6 +266,9 @@ def fit_command(
     memory = card_memory(gpu_memory)
     systems = track(sorted(SYSTEMS), console=Console(stderr=True), transient=True)
     typer.echo(fit_page(Cluster(nnodes, gpus_per_node), memory, systems), nl=False)
+
+
+app.command("plan")(plan_command)
 
 
 def _verdict(findings: Sequence[RecipeFinding]) -> Text:

@@ -96,5 +96,7 @@ class Needs:
     services: tuple[ServiceDemand, ...]
     elsewhere: Mapping[str, str]
     """Addresses of services on other machines, by the role; they need no GPU here."""
+    adapts: bool = False
+    """Only adapters are trained."""
     retriever: str | None = None
     """The model of a retriever that may use a GPU which nothing else needs."""

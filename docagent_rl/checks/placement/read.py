@@ -35,6 +35,7 @@ from docagent_rl.training.settings.divisibility import (
     remedy,
 )
 from docagent_rl.training.settings.layout import read_layout
+from docagent_rl.training.settings.models import rank
 
 _FIRST_PORT = 8001
 _CONTEXT_STEP = 1024
@@ -64,6 +65,7 @@ def read_needs(recipe: str, config: DictConfig, gpu_memory: int, *, unserved: bo
         layouts=tuple(_layouts(config, section, gpu_memory)),
         services=tuple(_demands(config, here)),
         elsewhere=away,
+        adapts=rank(config.actor_rollout_ref.model) > 0,
         retriever=retriever.model if own_model else None,
     )
 

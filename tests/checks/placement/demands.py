@@ -26,4 +26,4 @@ def layouts(weights: int, *sizes: int) -> tuple[TrainerLayout, ...]:
 
 def needs(*services: ServiceDemand, retriever: str | None = None) -> Needs:
     """Return needs of a trainer of 160 GiB on 1, 2, 4 or 8 GPUs, with these services."""
-    return Needs("recipe", layouts(160, 1, 2, 4, 8), services, {}, retriever)
+    return Needs("recipe", layouts(160, 1, 2, 4, 8), services, {}, retriever=retriever)
