@@ -50,7 +50,13 @@ def plan_command(
         raise UserError(f"--gpus {gpus} cannot be shared equally by --nodes {nodes}")
     words = overrides or []
     memory = card_memory(gpu_memory)
-    needs = read_needs(recipe, composed_recipe(recipe, words), memory)
+    config = composed_recipe(recipe, words)
+    needs = read_needs(recipe, config, memory)
+    if not needs.layouts:
+        raise UserError(
+            f"recipe {recipe}: the sizes of {config.actor_rollout_ref.model.path} are not known: "
+            "download the model, and set actor_rollout_ref.model.path to its folder"
+        )
     pool = Pool(nodes, gpus // nodes, usable(memory))
     plan = require_plan(needs, pool)
     match form:

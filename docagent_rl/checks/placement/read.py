@@ -45,19 +45,24 @@ _MOST_NODES = 4
 _VARIABLE = re.compile(r"\$\{oc\.env:(\w+)")
 
 
-def read_needs(recipe: str, config: DictConfig, gpu_memory: int, *, unserved: bool = True) -> Needs:
+def read_needs(
+    recipe: str, config: DictConfig, gpu_memory: int, *, known_only: bool = False
+) -> Needs:
     """Read the trainer and the services of a composed recipe.
 
     Services whose address is on another machine need no GPU. `gpu_memory` is what a GPU's driver
-    reports, in bytes. With `unserved`, roles without an address are to be served, too.
+    reports, in bytes. Roles without an address are to be served here; with `known_only` they are
+    left out, and so are models whose sizes are not known.
 
     Raises:
         UserError: the sizes of a model are not known, or two models have the same address.
     """
     section = DocAgentConfig.parse(plain_section(config.docagent))
     asked = list(_asked(config, section))
-    here = [each for each in asked if is_loopback(each.url) or (unserved and not each.url)]
-    away = {each.name: public_url(each.url) for each in asked if each.url and each not in here}
+    here = [each for each in asked if _is_here(each, known_only=known_only)]
+    away = {
+        each.name: public_url(each.url) for each in asked if each.url and not is_loopback(each.url)
+    }
     retriever = section.retriever
     own_model = retriever.backend is Backend.RAY and retriever.model is not None
     return Needs(
@@ -91,6 +96,13 @@ class _Asked:
     def port(self) -> int | None:
         """The port of its address, if it has one."""
         return urlsplit(self.url).port if self.url else None
+
+
+def _is_here(asked: _Asked, *, known_only: bool) -> bool:
+    """Return whether a model is to be served on the planned GPUs."""
+    if known_only and known_sizes(str(asked.endpoint.model)) is None:
+        return False
+    return is_loopback(asked.url) if asked.url else not known_only
 
 
 def _asked(config: DictConfig, section: DocAgentConfig) -> Iterator[_Asked]:

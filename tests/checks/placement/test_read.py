@@ -59,7 +59,9 @@ def test_an_address_decides_where_a_service_runs():
     ]
     assert found.elsewhere == {"extractor": "http://big:8000/v1"}
     # a check of the configuration leaves out what it names no address for
-    assert [each.name for each in read(SEEKER, here, unserved=False).services] == ["reader"]
+    assert [each.name for each in read(SEEKER, here, known_only=True).services] == ["reader"]
+    unknown = f"{ROLES}.reader.model=some/body"
+    assert read(SEEKER, here, unknown, known_only=True).services == ()
     rule = f"{ROLES}.extractor.backend=embedded"
     assert "extractor" not in {each.name for each in read(SEEKER, rule).services}
 
