@@ -99,6 +99,8 @@ def reproduce_command(
         typer.echo(_HOURS)
         for service in unplaced_services(setting, chain):
             typer.echo(f"no GPU left for {service.name}: {service.sentence}")
+        if setting.placement.refusal is not None:
+            typer.echo(setting.placement.refusal)
         _warn_of_prompts(setting)
         return
     unplaced = [] if corpus else unplaced_services(setting, chain)
@@ -108,6 +110,8 @@ def reproduce_command(
         raise UserError(
             "this machine has no GPU: --dry-run prints the chain, --miniature runs a small version"
         )
+    if setting.placement.refusal is not None:
+        raise UserError(setting.placement.refusal)
     _warn_of_prompts(setting)
     chain.run(chosen)
 
