@@ -65,8 +65,13 @@ def from_values(values: Mapping[str, Any]) -> Model:
     return Model(
         **read,
         states=tuple(layer for number, layer in layers for _ in range(number)),
-        tower=tower and Tower(**{**tower, "block": LayerBytes(*tower["block"])}),
+        tower=None if tower is None else _read_tower(tower),
     )
+
+
+def _read_tower(values: Mapping[str, Any]) -> Tower:
+    rest = {name: value for name, value in values.items() if name != "block"}
+    return Tower(block=LayerBytes(*values["block"]), **rest)
 
 
 def sizes_of(model: nn.Module) -> Model:

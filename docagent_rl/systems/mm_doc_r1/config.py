@@ -173,9 +173,10 @@ class MMDocConfig(ShowsImages, VariantSection):
         answer.
         """
         plan = self.plan
-        listed = plan.max_headings * plan.max_title_chars + plan.max_figures * plan.max_caption_chars
+        headings = plan.max_headings * plan.max_title_chars
+        captions = plan.max_figures * plan.max_caption_chars
         return {
-            RoleName.PLANNER: listed // CHARS_OF_TOKEN,
+            RoleName.PLANNER: (headings + captions) // CHARS_OF_TOKEN,
             RoleName.READER: self.read.max_pages * self.display.max_tokens(),
             RoleName.ANSWER: self.answer.max_tokens,
         }

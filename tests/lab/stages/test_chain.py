@@ -222,7 +222,8 @@ def test_a_service_on_the_gpu_of_another_starts_when_that_one_answers(tmp_path, 
     ask = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{free_port}/')"
     first = service(free_port, f'sleep 1; exec "{sys.executable}" -c "{SERVER}" {free_port}')
     # it ends at once, with an error, if the first one does not answer yet
-    command = f'"{sys.executable}" -c "{ask}" && exec "{sys.executable}" -c "{SERVER}" {second_port}'
+    asks = f'"{sys.executable}" -c "{ask}"'
+    command = f'{asks} && exec "{sys.executable}" -c "{SERVER}" {second_port}'
     second = replace(service(second_port, command), name="reader", after=("judge",))
     stage = ChainStage("with", "asks", f"touch {tmp_path}/a", services=("judge", "reader"))
     Chain("paper", [stage], tmp_path, GO_ON, (first, second)).run()
