@@ -1,6 +1,6 @@
 """Compose docs/memory.md, which `python -m tools.recipe_pages` writes."""
 
-from docagent_rl.checks.budget import Place, total
+from docagent_rl.checks.budget import MemoryKind, total
 from docagent_rl.checks.budget_table import gib
 from docagent_rl.checks.cards import CARDS, MIB, SOLD_AS, card_memory, usable
 from docagent_rl.checks.model_sizes import known_sizes
@@ -82,7 +82,7 @@ def memory_page() -> str:
     """Return the page about all recipes on one machine."""
     memory = card_memory("80GB")
     found = {name: budget_of_recipe(name, (), Cluster(1, 8), memory) for name in recipe_names()}
-    places = [place for place in Place if any(total(lines, place) for lines in found.values())]
+    places = [place for place in MemoryKind if any(total(lines, place) for lines in found.values())]
     rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
     for name, lines in found.items():
         rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")

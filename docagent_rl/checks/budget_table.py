@@ -8,7 +8,16 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import GIB, BudgetLine, Place, Run, Server, Trained, budget, total
+from docagent_rl.checks.budget import (
+    GIB,
+    BudgetLine,
+    MemoryKind,
+    Run,
+    Server,
+    Trained,
+    budget,
+    total,
+)
 from docagent_rl.checks.cards import FREE, card_memory, seen
 from docagent_rl.checks.gpu import gpu_memory
 from docagent_rl.checks.model_sizes import known_sizes
@@ -37,18 +46,18 @@ POLICY_OFFLOADED, CRITIC_OFFLOADED = (
     tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
     for section in (f"{ACTOR}.fsdp_config", "critic.fsdp")
 )
-ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
+ON_GPU = (MemoryKind.UPDATE, MemoryKind.SYNC, MemoryKind.ROLLOUT)
 ADVICE = {
-    Place.UPDATE: "use more GPUs, a smaller model, or +lora=language (docs/lora.md)",
-    Place.SYNC: "use more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's "
+    MemoryKind.UPDATE: "use more GPUs, a smaller model, or +lora=language (docs/lora.md)",
+    MemoryKind.SYNC: "use more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's "
     "fsdp_config",
-    Place.ROLLOUT: (
+    MemoryKind.ROLLOUT: (
         f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or "
         f"set param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and "
         "critic.fsdp)"
     ),
-    Place.HOST: "use nodes with more memory, or more nodes",
-    Place.DISK: (
+    MemoryKind.HOST: "use nodes with more memory, or more nodes",
+    MemoryKind.DISK: (
         "free some space, lower trainer.max_actor_ckpt_to_keep and "
         "trainer.max_critic_ckpt_to_keep to 1, or save to another disk with "
         "trainer.default_local_dir"
@@ -119,7 +128,7 @@ def _trained(
     )
 
 
-def sized(run: Run, config: DictConfig, layout: Layout, *, offloaded: bool = False) -> Run:
+def run_on_layout(run: Run, config: DictConfig, layout: Layout, *, offloaded: bool = False) -> Run:
     """Return the run of a configuration on the GPUs of another layout, optionally with all models
     in host memory while they do not train.
     """
@@ -166,7 +175,7 @@ def gib(size: int) -> str:
     return f"{size / GIB:,.1f}"
 
 
-def impossible(lines: Sequence[BudgetLine], limits: dict[Place, int]) -> Iterator[str]:
+def impossible(lines: Sequence[BudgetLine], limits: dict[MemoryKind, int]) -> Iterator[str]:
     """Yield a sentence with a remedy for each place whose `limits` are below the run's minimum."""
     for place, limit in limits.items():
         least = total(lines, place, exact=True)
@@ -190,7 +199,7 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
         logger.warning("memory is not checked: a budget needs a model in a local folder, and FSDP")
         return
     limits = _limits(config)
-    lines = budget(run, limits.get(Place.UPDATE, seen(card_memory("80GB"))))
+    lines = budget(run, limits.get(MemoryKind.UPDATE, seen(card_memory("80GB"))))
     logger.info("memory and disk that the run needs:\n%s", budget_markdown(lines))
     yield from impossible(lines, limits)
     for place, limit in limits.items():
@@ -204,16 +213,16 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
             )
 
 
-def _limits(config: DictConfig) -> dict[Place, int]:
+def _limits(config: DictConfig) -> dict[MemoryKind, int]:
     """Return the bytes available on this machine, as far as known without initialising its GPUs."""
     import psutil
 
-    found: dict[Place, int] = {}
+    found: dict[MemoryKind, int] = {}
     if (memory := gpu_memory()) is not None:
         found |= dict.fromkeys(ON_GPU, seen(memory))
-        found[Place.HOST] = psutil.virtual_memory().total
+        found[MemoryKind.HOST] = psutil.virtual_memory().total
     if config.trainer.save_freq > 0:
         folder = Path(config.trainer.default_local_dir).absolute()
         existing = next(path for path in (folder, *folder.parents) if path.exists())
-        found[Place.DISK] = shutil.disk_usage(existing).free
+        found[MemoryKind.DISK] = shutil.disk_usage(existing).free
     return found

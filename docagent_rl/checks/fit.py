@@ -8,7 +8,7 @@ from itertools import product
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import GIB, BudgetLine, Place, budget, total
+from docagent_rl.checks.budget import GIB, BudgetLine, MemoryKind, budget, total
 from docagent_rl.checks.budget_table import (
     CRITIC_OFFLOADED,
     ON_GPU,
@@ -119,17 +119,17 @@ def fit_page(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> str:
     """Describe the largest runs of systems on GPUs with `gpu_memory` bytes each, as Markdown."""
     gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs with {gib(gpu_memory)} GiB"
     gpus += f", of which {gib(usable(gpu_memory))} can be used"
-    head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in Place)} |"
-    rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(Place)]
+    head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in MemoryKind)} |"
+    rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(MemoryKind)]
     commands = []
     for system in systems:
         recipes = candidates(system)
         for training in Training:
             found = largest_fit(recipes, training, cluster, gpu_memory)
             if found is None:
-                rows.append(f"| {system} | {training}: nothing fits |" + " |" * len(Place))
+                rows.append(f"| {system} | {training}: nothing fits |" + " |" * len(MemoryKind))
                 continue
-            taken = (total(found.lines, place) for place in Place)
+            taken = (total(found.lines, place) for place in MemoryKind)
             sizes = " | ".join(gib(size) if size else "" for size in taken)
             rows.append(f"| {system} | {training} of `{found.recipe}` | {sizes} |")
             commands.append(f"{found.command}\n")

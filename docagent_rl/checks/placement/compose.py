@@ -11,10 +11,10 @@ from docagent_rl.checks.placement.plan import Plan
 from docagent_rl.checks.placement.start import (
     DEVICES,
     Hosts,
-    Start,
-    server_starts,
+    PlannedProcess,
+    planned_servers,
+    planned_trainer,
     trainer_devices,
-    trainer_start,
 )
 
 _HEAD = """\
@@ -41,13 +41,13 @@ def compose_file(needs: Needs, plan: Plan, seen: int, overrides: Sequence[str] =
             "machine: use --format slurm, or fewer GPUs"
         )
     hosts = Hosts(several=False)
-    servers = server_starts(plan, seen, hosts.listening)
+    servers = planned_servers(plan, seen, hosts.listening)
     services = {
         start.name: _service(start, start.environment[DEVICES].split(","), start.after)
         | {"healthcheck": {"test": _health(start), **_LOADING}}
         for start in servers
     }
-    trainer = trainer_start(needs, plan, hosts, overrides)
+    trainer = planned_trainer(needs, plan, hosts, overrides)
     devices = [str(gpu) for gpu in trainer_devices(plan)]
     services["trainer"] = _service(trainer, devices, [start.name for start in servers])
     services["trainer"]["volumes"].append(
@@ -57,7 +57,7 @@ def compose_file(needs: Needs, plan: Plan, seen: int, overrides: Sequence[str] =
     return _HEAD.format(recipe=needs.recipe) + content
 
 
-def _service(start: Start, devices: Sequence[str], after: Sequence[str]) -> dict[str, Any]:
+def _service(start: PlannedProcess, devices: Sequence[str], after: Sequence[str]) -> dict[str, Any]:
     """Return a container on some GPUs, which it sees under numbers from 0."""
     environment = {name: value for name, value in start.environment.items() if name != DEVICES}
     gpus = {"driver": "nvidia", "device_ids": list(devices), "capabilities": ["gpu"]}
@@ -77,7 +77,7 @@ def _service(start: Start, devices: Sequence[str], after: Sequence[str]) -> dict
     return found
 
 
-def _health(start: Start) -> list[str]:
+def _health(start: PlannedProcess) -> list[str]:
     """Return a command that succeeds when a server answers; the image has no curl."""
     address = f"http://127.0.0.1:{start.port}/health"
     return ["CMD", "python", "-c", f"import urllib.request as u; u.urlopen('{address}', timeout=4)"]

@@ -14,7 +14,7 @@ from docagent_rl.checks.budget_table import (
     ON_GPU,
     POLICY_OFFLOADED,
     read_run,
-    sized,
+    run_on_layout,
 )
 from docagent_rl.checks.cards import seen
 from docagent_rl.checks.model_sizes import known_sizes
@@ -212,9 +212,9 @@ def _layouts(
         if change.keys() <= {TENSOR_PARALLEL}:
             layout = layout.changed(change)
             words = tuple(f"{key}={value}" for key, value in change.items())
-            plain = _layout(sized(run, config, layout), layout, gpu_memory, words)
+            plain = _layout(run_on_layout(run, config, layout), layout, gpu_memory, words)
             yield plain
-            slower = sized(run, config, layout, offloaded=True)
+            slower = run_on_layout(run, config, layout, offloaded=True)
             offloaded = _layout(slower, layout, gpu_memory, (*words, *_offloading(run)))
             if offloaded.size < plain.size:
                 yield offloaded

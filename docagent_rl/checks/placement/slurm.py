@@ -9,10 +9,10 @@ from docagent_rl.checks.placement.start import (
     API_KEY,
     DEVICES,
     Hosts,
-    Start,
-    server_starts,
+    PlannedProcess,
+    planned_servers,
+    planned_trainer,
     trainer_devices,
-    trainer_start,
 )
 
 _HEAD = """\
@@ -100,8 +100,8 @@ def slurm_script(
 ) -> str:
     """Return the text of the script; `seen` are the bytes of a GPU that programs see."""
     hosts = Hosts(plan.nodes > 1, "${nodes[", "]}")
-    servers = server_starts(plan, seen, hosts.listening)
-    trainer = trainer_start(needs, plan, hosts, overrides)
+    servers = planned_servers(plan, seen, hosts.listening)
+    trainer = planned_trainer(needs, plan, hosts, overrides)
     head = _HEAD.format(recipe=needs.recipe, nodes=plan.nodes, gpus=gpus_per_node)
     parts = [head + f"export {API_KEY}=$(openssl rand -hex 16)\n" * hosts.several, _FUNCTIONS]
     parts += [_server(start, servers, hosts) for start in servers]
@@ -116,7 +116,7 @@ def slurm_script(
     return "".join(parts)
 
 
-def _server(start: Start, servers: Sequence[Start], hosts: Hosts) -> str:
+def _server(start: PlannedProcess, servers: Sequence[PlannedProcess], hosts: Hosts) -> str:
     """Return the start of a server, after those on its GPUs answer."""
     before = [each for each in servers if each.name in start.after]
     waits = "".join(_answers(each, hosts) for each in before)
@@ -124,13 +124,13 @@ def _server(start: Start, servers: Sequence[Start], hosts: Hosts) -> str:
     return f"\n{waits}on {_NODE % start.node} env {command} &\npids+=($!)\n"
 
 
-def _answers(start: Start, hosts: Hosts) -> str:
+def _answers(start: PlannedProcess, hosts: Hosts) -> str:
     """Return a line that waits for a server."""
     name = _NODE % start.node if hosts.several else hosts.of(start.node)
     return f"answers {name} {start.port}\n"
 
 
-def _words(start: Start) -> Iterator[str]:
+def _words(start: PlannedProcess) -> Iterator[str]:
     """Yield the words of a command with its variables; names of nodes stay bash's."""
     for name, value in start.environment.items():
         yield f"{name}={_quoted(value)}"

@@ -37,7 +37,7 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PlannedProcess:
     """A process of a planned run."""
 
     name: str
@@ -51,14 +51,14 @@ class Start:
     """Servers that have to answer first: those on the same GPU measure its memory in turn."""
 
 
-def server_starts(plan: Plan, seen: int, host: str = LOOPBACK) -> list[Start]:
+def planned_servers(plan: Plan, seen: int, host: str = LOOPBACK) -> list[PlannedProcess]:
     """Return the servers in the order in which they start; `seen` bytes of a GPU are visible."""
-    found: list[Start] = []
+    found: list[PlannedProcess] = []
     for number, service in enumerate(plan.services):
         earlier = plan.services[:number]
         beside = tuple(each.demand.name for each in earlier if _share_a_gpu(each, service))
         found.append(
-            Start(
+            PlannedProcess(
                 name=service.demand.name,
                 node=service.node,
                 words=tuple(serve_words(service, seen, host)),
@@ -85,7 +85,9 @@ def serve_words(service: PlacedService, seen: int, host: str) -> list[str]:
     return words
 
 
-def trainer_start(needs: Needs, plan: Plan, hosts: Hosts, overrides: Sequence[str] = ()) -> Start:
+def planned_trainer(
+    needs: Needs, plan: Plan, hosts: Hosts, overrides: Sequence[str] = ()
+) -> PlannedProcess:
     """Return the trainer, with the addresses of the servers and a command's own overrides."""
     layout = plan.trainer
     name, root = located(needs.recipe)
@@ -107,7 +109,7 @@ def trainer_start(needs: Needs, plan: Plan, hosts: Hosts, overrides: Sequence[st
     if plan.retriever is not None:
         words.append("docagent.retriever.service.num_gpus=1")
         words.append("docagent.retriever.encoder.device=cuda")
-    return Start("trainer", 0, tuple(words), environment)
+    return PlannedProcess("trainer", 0, tuple(words), environment)
 
 
 def trainer_devices(plan: Plan) -> list[int]:

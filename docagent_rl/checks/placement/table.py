@@ -10,9 +10,9 @@ from docagent_rl.checks.placement.plan import PlacedService, Plan
 from docagent_rl.checks.placement.start import (
     API_KEY,
     Hosts,
-    Start,
-    server_starts,
-    trainer_start,
+    PlannedProcess,
+    planned_servers,
+    planned_trainer,
 )
 
 _HEAD = (
@@ -40,8 +40,8 @@ def plan_page(
     `seen` are the bytes of a GPU that programs see.
     """
     hosts = Hosts(several=plan.nodes > 1)
-    starts = server_starts(plan, seen, hosts.listening)
-    trainer = trainer_start(needs, plan, hosts, overrides)
+    starts = planned_servers(plan, seen, hosts.listening)
+    trainer = planned_trainer(needs, plan, hosts, overrides)
     commands = [f"export {API_KEY}=$(openssl rand -hex 16)    # the same on all nodes"]
     commands = commands if hosts.several else []
     for start in [*starts, replace(trainer, after=tuple(each.name for each in starts))]:
@@ -49,7 +49,7 @@ def plan_page(
     return f"{plan_table(needs, plan, pool)}\n```bash\n" + "\n".join(commands) + "\n```\n"
 
 
-def _commands(start: Start, hosts: Hosts) -> Iterator[str]:
+def _commands(start: PlannedProcess, hosts: Hosts) -> Iterator[str]:
     """Yield a remark about place and time, if there is one, and the command."""
     place = f"on {hosts.of(start.node)}" if hosts.several else ""
     time = f"when {', '.join(start.after)} answer" if start.after else ""
@@ -58,7 +58,7 @@ def _commands(start: Start, hosts: Hosts) -> Iterator[str]:
     yield as_typed(start) + ("" if start.port is None else " &")
 
 
-def as_typed(start: Start) -> str:
+def as_typed(start: PlannedProcess) -> str:
     """Return a command as one types it, with its variables."""
     variables = [f"{name}={shlex.quote(value)}" for name, value in start.environment.items()]
     return " ".join([*variables, shlex.join(start.words)])

@@ -11,7 +11,7 @@ from docagent_rl.checks.placement.demand import Needs, Pool, ServiceDemand, Trai
 from docagent_rl.checks.placement.plan import Plan, make_plan
 from docagent_rl.checks.placement.read import read_needs
 from docagent_rl.checks.placement.refusal import require_plan
-from docagent_rl.checks.placement.start import Start, server_starts, trainer_devices
+from docagent_rl.checks.placement.start import PlannedProcess, planned_servers, trainer_devices
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.lab.papers.machine import Machine, trainer_size, wanted
 from docagent_rl.lab.papers.manifest import PaperService
@@ -28,7 +28,7 @@ class Placement:
 
     trainer: tuple[int, ...]
     """Numbers of the policy's GPUs."""
-    services: Mapping[str, Start] = field(default_factory=dict)
+    services: Mapping[str, PlannedProcess] = field(default_factory=dict)
     """By the service's name in the manifest."""
     retriever: tuple[int, ...] = ()
     """The GPU of the retriever's model; empty if it runs on CPUs."""
@@ -101,7 +101,7 @@ def _why(needs: Needs, pool: Pool) -> str | None:
 
 
 def _read(plan: Plan, here: Mapping[str, PaperService], seen_bytes: int) -> Placement:
-    starts = {start.name: start for start in server_starts(plan, seen_bytes)}
+    starts = {start.name: start for start in planned_servers(plan, seen_bytes)}
     return Placement(
         trainer=tuple(range(plan.trainer.gpus)),
         services={name: starts[name] for name in here if name in starts},

@@ -3,7 +3,7 @@
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.budget import GIB, Place, total
+from docagent_rl.checks.budget import GIB, MemoryKind, total
 from docagent_rl.checks.cards import card_memory
 from docagent_rl.checks.placement.read import read_needs
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
@@ -19,7 +19,7 @@ def read(recipe: str, *overrides: str, **options):
 @pytest.mark.parametrize(("recipe", "gpus"), [(SEEKER, 8), (SEEKER, 2), (ALDEN, 8)])
 def test_a_trainer_takes_what_its_budget_says(recipe, gpus):
     lines = budget_of_recipe(recipe, (), Cluster(1, gpus), card_memory("80GB"))
-    most = max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT))
+    most = max(total(lines, place) for place in (MemoryKind.UPDATE, MemoryKind.ROLLOUT))
     sizes = [each.size for each in read(recipe).layouts if (each.nodes, each.gpus) == (1, gpus)]
     assert sizes[0] == most
     # offloaded it takes less

@@ -15,7 +15,7 @@ from docagent_rl.checks.placement.compose import compose_file
 from docagent_rl.checks.placement.demand import Needs, Pool, TrainerLayout
 from docagent_rl.checks.placement.plan import make_plan
 from docagent_rl.checks.placement.slurm import slurm_script
-from docagent_rl.checks.placement.start import server_starts
+from docagent_rl.checks.placement.start import planned_servers
 from docagent_rl.checks.placement.table import plan_page, plan_table
 from tests.checks.placement.demands import demand, needs
 
@@ -53,7 +53,7 @@ def pool(gpus: int, nodes: int = 1) -> Pool:
 
 def test_servers_have_the_flags_that_they_need():
     plan = make_plan(needs(JUDGE, READER), pool(5))
-    judge, reader = server_starts(plan, SEEN)
+    judge, reader = planned_servers(plan, SEEN)
     # 15 + 5 + 4 of 80 GiB
     assert shlex.join(judge.words) == (
         "vllm serve hub/judge --served-model-name hub/judge --host 127.0.0.1 --port 8001 "
@@ -71,7 +71,7 @@ def test_servers_have_the_flags_that_they_need():
 
 def test_copies_are_data_parallel_and_shared_models_tensor_parallel():
     large = replace(demand("extractor", 130, concurrency=15), port=8003)
-    (start,) = server_starts(make_plan(needs(large), pool(8)), SEEN)
+    (start,) = planned_servers(make_plan(needs(large), pool(8)), SEEN)
     words = shlex.join(start.words)
     assert "--tensor-parallel-size 2 --data-parallel-size 2 " in words
     assert start.environment == {"CUDA_VISIBLE_DEVICES": "4,5,6,7"}
