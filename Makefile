@@ -108,6 +108,7 @@ lint: setup
 	$(BIN)/python -m tools.coming_from --check
 	$(BIN)/python -m tools.paper_pages --check
 	$(BIN)/python -m tools.run_columns --check
+	$(BIN)/python -m tools.reference --check
 	$(BIN)/python -m tools.house
 
 viewer: setup
