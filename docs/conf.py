@@ -6,12 +6,19 @@ other files, which are copied into the site. The navigation is made from the lis
 """
 
 import re
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
 project = "docagent-rl"
 extensions = ["myst_parser"]
 include_patterns = ["*.md", "docs/**.md", "benchmarks/**.md"]
+# not walked: environments and workspaces have very many files
+exclude_patterns = [
+    each.name
+    for each in Path(__file__).parents[1].iterdir()
+    if each.is_dir() and each.name not in ("docs", "benchmarks")
+]
 root_doc = "docs/README"
 # the pages' names of headings, as in links on a forge
 myst_heading_anchors = 4
