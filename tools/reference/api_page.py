@@ -10,6 +10,8 @@ from enum import Enum
 from importlib import import_module
 from typing import Any
 
+from pydantic import BaseModel
+
 from tools.public_names import PACKAGES
 from tools.reference.markdown import paragraphs
 
@@ -17,7 +19,8 @@ OPENING = """# API
 
 *For whoever writes code against this package: every name that is promised, with its docstring. Made by `python -m tools.reference`.*
 
-Import these names from the package of their heading. All other modules may change with any release ([versions.md](versions.md)). [Extending it](extending.md) shows them in use."""
+Import these names from the package of their heading. All other modules may change with any release ([versions.md](versions.md)). [Extending it](extending.md) shows them in use, [the tutorial](tutorial.md) in an hour."""
+_SHORT = (str, int, float, bool, type(None))
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
 
 
@@ -65,20 +68,31 @@ def _members(kind: type) -> Iterator[str]:
 
 
 def signature(value: Any) -> str:
-    """Return the parameters of a function or class, with types by their last names."""
+    """Return the parameters of a function or class, with types by their last names.
+
+    Those of a section are without types, which the page of the configuration has.
+    """
     try:
         found = inspect.signature(value)
     except ValueError:
         return "(...)"
-    plain = (str, int, float, bool, type(None), Enum)
-    shown = [
-        each.replace(default=each.default if isinstance(each.default, plain) else _Other())
-        if each.default is not each.empty
-        else each
-        for each in found.parameters.values()
-    ]
-    text = str(found.replace(parameters=shown)).replace("'", "")
-    return _MODULE.sub("", text)
+    section = inspect.isclass(value) and issubclass(value, BaseModel)
+    shown = []
+    for each in found.parameters.values():
+        default = _plain(each.default)
+        annotation = each.empty if section else each.annotation
+        shown.append(each.replace(default=default, annotation=annotation))
+    returned = found.empty if section else found.return_annotation
+    text = str(found.replace(parameters=shown, return_annotation=returned))
+    return _MODULE.sub("", text.replace("'", ""))
+
+
+def _plain(default: Any) -> Any:
+    """Return a default that has a short form, else one that is written `...`."""
+    if isinstance(default, Enum):
+        return default.value
+    is_short = default is inspect.Parameter.empty or isinstance(default, _SHORT)
+    return default if is_short else _Other()
 
 
 class _Other:
