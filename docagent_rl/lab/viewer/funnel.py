@@ -74,9 +74,7 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
         "counts": counts,
         "with_evidence": _right_with_evidence(found, counts),
         "lost_counts": lost,
-        "right_anyway": {
-            stage: sum(each.right for each in own) for stage, own in leaving.items()
-        },
+        "right_anyway": {stage: sum(each.right for each in own) for stage, own in leaving.items()},
         "unjudged_at": {
             stage: sum(each.unjudged for each in own) for stage, own in leaving.items()
         },
@@ -88,13 +86,10 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
     }
 
 
-def _right_with_evidence(
-    found: Sequence[Evidence], counts: Mapping[str, int | None]
-) -> int | None:
+def _right_with_evidence(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> int | None:
     """Count the right answers with every gold page in the context; `None` if that is not known."""
-    if counts[Stage.RIGHT] is None:
-        return None
-    return sum(each.stage is Stage.RIGHT for each in found)
+    known = counts[Stage.RIGHT] is not None
+    return sum(each.stage is Stage.RIGHT for each in found) if known else None
 
 
 def _branch(found: Sequence[Evidence]) -> dict[str, int]:

@@ -172,9 +172,7 @@ def parsed_line(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _read_trajectories(
-    index: Index, run: Path, name: str, status: os.stat_result
-) -> Iterator[int]:
+def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_result) -> Iterator[int]:
     """Index a file; yield, before each part of it, how many of its bytes are in the index."""
     path = run / name
     advantages = mean_advantages(run / "credit" / f"{path.stem}.parquet")  # for training steps only

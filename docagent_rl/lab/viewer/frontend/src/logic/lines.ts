@@ -27,6 +27,8 @@ export interface Other {
 
 /** Most lines of a run in one plot; there are more hues, but not more that are told apart at once. */
 export const MOST_LINES = 6;
+/** Most lines where training and validation share a plot: one number of each. */
+const MOST_OF_BOTH = 2;
 const SPLITS: readonly Split[] = ["train", "val"];
 const SPLIT_NAMES: Record<Split, string> = { train: "training", val: "validation" };
 
@@ -42,7 +44,7 @@ export function curvesOf(plot: Plot, metrics: Metrics, other: Other | null, smoo
   const runs = other === null ? [metrics] : [metrics, other.metrics];
   const members = interesting(membersOf(plot, runs), runs);
   return divided(plot.title, members).map(({ title, members: own }) => {
-    const labelled = own.map((member, hue) => ({ ...member, hue, label: new Set(own.map(({ split }) => split)).size > 1 ? `${member.label}, ${SPLIT_NAMES[member.split]}` : member.label }));
+    const labelled = own.map((member, hue) => ({ ...member, hue, label: new Set(own.map(({ split }) => split)).size > 1 ? `${member.label}, ${member.split}` : member.label }));
     const lines = labelled.flatMap((member) => lineOf(member, metrics, smooth, {}));
     const theirs = other === null ? [] : labelled.flatMap((member) => lineOf({ ...member, label: `${member.label} · ${other.name}` }, other.metrics, smooth, { beside: true }));
     return { title, lines: [...lines, ...theirs] };
@@ -62,8 +64,8 @@ function interesting(members: Member[], runs: readonly Metrics[]): Member[] {
 }
 
 function divided(title: string, members: Member[]): { title: string; members: Member[] }[] {
-  if (members.length <= MOST_LINES) return [{ title, members }];
   const splits = SPLITS.filter((split) => members.some((member) => member.split === split));
+  if (members.length <= (splits.length > 1 ? MOST_OF_BOTH : MOST_LINES)) return [{ title, members }];
   return splits.flatMap((split) => {
     const own = members.filter((member) => member.split === split);
     const parts = Math.ceil(own.length / MOST_LINES);

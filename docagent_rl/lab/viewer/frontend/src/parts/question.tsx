@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { cut } from "../logic/chart";
 
-const MOST = 320;
+const MOST = 240;
 
 /** A question as the title of a page, folded if it would fill the window. */
 export function Question({ text }: { text: string }) {

@@ -16,6 +16,8 @@ import { go, replace } from "../ui/location";
 import { BLOCK, useRows } from "../ui/rows";
 
 const ROW = 44;
+/** Most columns without room that are named below the list. */
+const MOST_NAMED = 5;
 
 /** The window's width from which on the filters are open at first. */
 export const PANEL_PX = 900;
@@ -181,7 +183,7 @@ function Table({ route, run, list, scale, togglePanel, change }: {
       </div>
       <p class="list-foot muted num" role="status">
         {total === null ? "…" : total === run.trajectories ? plural(total, "trajectory") : `${count(total)} of ${plural(run.trajectories, "trajectory")}`}
-        {hidden.length > 0 && ` · columns that need a wider window: ${hidden.map(({ title }) => title.toLowerCase()).join(", ")}`}
+        {hidden.length > 0 && ` · in a wider window: ${hidden.length > MOST_NAMED ? `${hidden.length} more columns` : hidden.map(({ title }) => title.toLowerCase()).join(", ")}`}
       </p>
     </>
   );
