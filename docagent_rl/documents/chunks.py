@@ -90,7 +90,7 @@ class ProbedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IngestPlan:
     """The store and the settings of an ingest."""
 
     layout: StoreLayout
@@ -123,7 +123,7 @@ class PageRangeTask:
     """A range of pages to store."""
 
     probed: ProbedDocument
-    plan: Plan
+    plan: IngestPlan
     folder: Path
     """Folder for the records of the document's page ranges."""
     first: int
@@ -192,7 +192,7 @@ def probe_source(source: SourceDocument) -> ProbedDocument:
         raise unreadable(error) from error
 
 
-def convert_office(plan: Plan, probed: ProbedDocument) -> ProbedDocument:
+def convert_office(plan: IngestPlan, probed: ProbedDocument) -> ProbedDocument:
     """Convert an office file to a PDF next to its range records, unless it exists, and probe it.
 
     Raises:

@@ -19,8 +19,8 @@ from rich.progress import (
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import Sealed, seal_difference
 from docagent_rl.documents.chunks import (
+    IngestPlan,
     PageRangeTask,
-    Plan,
     ProbedDocument,
     convert_office,
     is_stored_whole,
@@ -66,7 +66,7 @@ class IngestRun:
     layouts that an earlier ingest could not read within its limits.
     """
 
-    plan: Plan
+    plan: IngestPlan
     pool: WorkerPool | RayPool
     bars: Progress
     strict: bool

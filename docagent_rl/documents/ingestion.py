@@ -18,7 +18,7 @@ from rich.progress import (
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.seals import read_seal
-from docagent_rl.documents.chunks import Plan
+from docagent_rl.documents.chunks import IngestPlan
 from docagent_rl.documents.contents.typography import require_reader
 from docagent_rl.documents.ingest_run import IngestRun
 from docagent_rl.documents.layout import MARKER, StoreLayout
@@ -111,7 +111,7 @@ def ingest(
         source = source.absolute()
     found = discover(source) if isinstance(source, Path) else Sources([*source])
     layout = StoreLayout(Path(store).absolute()).create()
-    plan = Plan(layout, settings, ocr, by_layout)
+    plan = IngestPlan(layout, settings, ocr, by_layout)
     if ray is None:
         processes = WorkerPool(workers or len(os.sched_getaffinity(0)), limits)
     else:

@@ -8,8 +8,8 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.chunks import (
     PAGES_PER_CHUNK,
+    IngestPlan,
     PageRangeTask,
-    Plan,
     ProbedDocument,
     reusable_pages,
 )
@@ -44,7 +44,7 @@ class Job:
 
 
 def make_job(
-    plan: Plan, probed: ProbedDocument, old: Manifest | None = None, *, damaged: bool = False
+    plan: IngestPlan, probed: ProbedDocument, old: Manifest | None = None, *, damaged: bool = False
 ) -> Job:
     """Return the job of storing a document, without the ranges that an interrupted run has stored.
 

@@ -1,4 +1,4 @@
-"""What a run asks of GPUs: its trainer, by number of GPUs, and the models that others serve."""
+"""The demand of a run for GPUs: its trainer, by number of GPUs, and the models that others serve."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
