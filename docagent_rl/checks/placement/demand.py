@@ -1,4 +1,4 @@
-"""The demand of a run for GPUs: its trainer, by number of GPUs, and the models that others serve."""
+"""The demand of a run for GPUs: its trainer by number of GPUs, and the models that are served."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
