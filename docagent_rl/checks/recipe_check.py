@@ -28,6 +28,7 @@ from docagent_rl.checks.recipe_list import (
     recipe_kind,
     require_recipes,
 )
+from docagent_rl.checks.refused_override import explained
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.systems import get_system
 
@@ -198,7 +199,13 @@ def composed_recipe(
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         if isinstance(error, MissingConfigException) and error.missing_cfg_file == name:
             require_recipes([name], root)
-        raise UserError(f"recipe {name}: {error}") from error
+        reason = explained(error, lambda: composed_recipe(name, root=root))
+        raise UserError(f"recipe {name}: {reason}") from error
+    if "docagent" not in config:
+        raise UserError(
+            f"recipe {name} has no section `docagent`: begin it with `defaults: [base, _self_]`, "
+            "or with the name of a recipe in place of `base` (docs/extending.md)"
+        )
     # ablations may add keys; the check reports unknown ones
     OmegaConf.set_struct(config, False)
     return config
