@@ -4,6 +4,7 @@ import importlib
 import os
 import sysconfig
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,16 @@ def import_named_modules() -> bool:
     for name in new:
         import_module(name, f"docagent.modules: {name}")
     return bool(new)
+
+
+def load_modules(names: Sequence[str]) -> None:
+    """Import the user's modules (`docagent.modules`).
+
+    Raises:
+        UserError: a module does not exist, or raises an exception.
+    """
+    for name in names:
+        import_module(name, f"docagent.modules: {name}")
 
 
 def import_module(name: str, named: str) -> ModuleType:

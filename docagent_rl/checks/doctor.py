@@ -24,9 +24,8 @@ from docagent_rl.checks.gpu import (
 )
 from docagent_rl.training.hardware import installed_version
 from docagent_rl.training.patching import PatchState, ProcessKind
-from docagent_rl.training.registrations import (
-    Registered,
-)
+from docagent_rl.training.registrations import AGENT_LOOP, Registered
+from docagent_rl.training.settings.ledger import TRAINER_MODES
 from docagent_rl.watch.processes import Descendants
 
 SUPPORTED = (
@@ -158,8 +157,6 @@ def _listed(value: str | list[str] | dict[str, str]) -> str:
 
 def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
     """Yield name, state and remedy of registrations of the plugin that this process lacks."""
-    from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
-
     if AGENT_LOOP not in found.agent_loops:
         yield f"agent loop {AGENT_LOOP}", "not registered", _INSTALL
     for name in TRAINER_MODES:

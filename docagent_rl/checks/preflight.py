@@ -19,6 +19,7 @@ from docagent_rl.checkpoints.resume import choose_checkpoint
 from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
+from docagent_rl.checks.services import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.console.channel import CONSOLE_VARIABLE
 from docagent_rl.console.opening import begin_console
@@ -58,7 +59,7 @@ CHECKS = (
     Check(
         "trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)
     ),
-    *configuration.SERVICE_CHECKS,
+    *SERVICE_CHECKS,
     Check("token budget", CONFIGURATION, configuration.check_budget),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
     Check("KL of observations", CONFIGURATION, lambda run: check_kl(run.section.kl, run.config)),
@@ -85,7 +86,7 @@ CHECKS = (
     ),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
     Check("store, indexes and data files", MACHINE, data.check_files),
-    Check("services", MACHINE, configuration.check_services),  # before the checks that take longer
+    Check("services", MACHINE, check_services),  # before the checks that take longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check(
         "model", MACHINE, lambda run: machine.check_model_path(run.config, run.section.workspace)

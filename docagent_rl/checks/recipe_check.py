@@ -5,9 +5,10 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
+from importlib.util import find_spec
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -228,12 +229,17 @@ def filled_recipe(config: DictConfig) -> DictConfig:
 @contextmanager
 def _search(root: Traversable) -> Generator[list[str]]:
     """Initialise Hydra with verl's configurations and the recipes; yield the overrides it needs."""
-    if root is ROOT:
-        with initialize_config_module(config_module="verl.trainer.config", version_base=None):
-            yield []
-        return
-    with initialize_config_dir(str(Path(str(root)).resolve()), version_base=None):
-        yield ["hydra.searchpath=[pkg://verl.trainer.config]"]
+    folder = _folder_of_verl() if root is ROOT else Path(str(root)).resolve()
+    with initialize_config_dir(str(folder), version_base=None):
+        yield [] if root is ROOT else [f"hydra.searchpath=['file://{_folder_of_verl()}']"]
+
+
+def _folder_of_verl() -> Path:
+    """Return the folder of verl's configurations, without importing verl, which takes seconds."""
+    package = find_spec("verl")
+    if package is None or not package.submodule_search_locations:
+        raise UserError("verl is not installed in this environment (README.md says how)")
+    return Path(package.submodule_search_locations[0]) / "trainer" / "config"
 
 
 def _load(file: Traversable) -> DictConfig:

@@ -13,6 +13,8 @@ from docagent_rl.training.patching import patch_status
 
 logger = logging.getLogger(__name__)
 
+AGENT_LOOP = "docagent"
+AGENT_LOOP_CLASS = "docagent_rl.training.agent_loop.loop.DocAgentLoop"
 PROBE_EXTENSION = "docagent_rl.training.vllm_extension.ProbeExtension"
 PROBE_EXECUTOR = "docagent_rl.training.vllm_executor"
 
@@ -48,7 +50,7 @@ def registered() -> Registered:
     from verl.trainer.ppo.v1 import trainer_base
     from verl.workers.engine import EngineRegistry
 
-    from docagent_rl.training.plugin import AGENT_LOOP_CLASS
+    from docagent_rl.training import plugin  # noqa: F401  registers on import
 
     for status in patch_status():
         for module in status.waiting:  # import it, so that the status says if the patch applies

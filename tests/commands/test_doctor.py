@@ -7,7 +7,7 @@ from docagent_rl.checks.doctor import Probe, check_process
 from docagent_rl.commands import doctor
 from docagent_rl.commands.doctor_process import examine
 from docagent_rl.training.patching import ProcessKind
-from docagent_rl.training.plugin import AGENT_LOOP
+from docagent_rl.training.registrations import AGENT_LOOP
 from tests.checks.test_doctor import HEALTHY
 from tests.commands.conftest import called
 

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, refuse_for, run_checks
-from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
 from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.checks.recipe_list import TrainerKind, recipe_kind
+from docagent_rl.checks.services import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.system import System

@@ -13,8 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.text import did_you_mean
 from docagent_rl.config import plain_section
-from docagent_rl.training.plugin import TRAINER_MODES
-from docagent_rl.training.settings.ledger import MODES, SFT_FILE, ledger
+from docagent_rl.training.settings.ledger import MODES, SFT_FILE, TRAINER_MODES, ledger
 from docagent_rl.training.settings.trackers import access_problems
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
