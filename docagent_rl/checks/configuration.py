@@ -1,9 +1,10 @@
-"""Checks that only need the configuration: keys, token budgets, the estimator and the
-roles of the policy.
+"""Checks that only need the configuration: keys, the workspace, token budgets, the estimator and
+the roles of the policy.
 """
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 TRAJECTORIES = "actor_rollout_ref.rollout.n"
 
+DEFAULT_WORKSPACE = Path("workspace")
+"""The workspace of recipes, in the working folder, unless an override or a variable names one."""
 ROLE_PROMPT_TOKENS = 768
 """Tokens of a role's prompt and the question, without the material."""
 
@@ -51,6 +54,23 @@ def check_keys(config: DictConfig) -> None:
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     refuse_for([*run_value_problems(config), *ledger().problems(config, reference())])
+
+
+def workspace_problems(path: Path, *, filled: bool) -> Iterator[str]:
+    """Find a workspace that is not a folder.
+
+    A recipe's own workspace need not exist yet, nor one that is going to be `filled`, as by the CPU
+    profile.
+    """
+    key = f"docagent.workspace={path}"
+    place = next(each for each in (path, *path.absolute().parents) if each.exists())
+    if not place.is_dir():
+        yield f"{key}: {place} is a file: name a folder"
+    elif not (path.exists() or filled or path == DEFAULT_WORKSPACE):
+        yield (
+            f"{key}: there is no such folder: name the one with your documents (or with "
+            f"DOCAGENT_WORKSPACE=FOLDER), or make it: docagent-rl ingest PDFS --store {path}/store"
+        )
 
 
 def check_budget(run: PlannedRun) -> Iterator[str]:

@@ -19,6 +19,7 @@ from docagent_rl.checkpoints.resume import choose_checkpoint
 from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
+from docagent_rl.checks.named_code import named_code_problems
 from docagent_rl.checks.services import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.console.channel import CONSOLE_VARIABLE
@@ -59,6 +60,8 @@ CHECKS = (
     Check(
         "trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)
     ),
+    Check("workspace", When.RECIPE, lambda run: _workspace(run)),
+    Check("named code", CONFIGURATION, lambda run: named_code_problems(run.config)),
     *SERVICE_CHECKS,
     Check("token budget", CONFIGURATION, configuration.check_budget),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
@@ -101,6 +104,12 @@ CHECKS = (
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
 )
 """All checks of a reinforcement learning run, in the order in which they run."""
+
+
+def _workspace(run: PlannedRun) -> Iterable[str]:
+    """Check the workspace, which a profile's module may fill."""
+    filled = run.section.provision is not None
+    return configuration.workspace_problems(run.section.workspace, filled=filled)
 
 
 def _tracker_packages(config: DictConfig) -> Iterator[str]:

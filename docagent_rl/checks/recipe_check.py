@@ -142,6 +142,7 @@ def with_problem(
     """Check a configuration, and return the finding with the problem if there is one."""
     # imported here because they import verl, which takes seconds
     from docagent_rl.checks.check import refuse_for
+    from docagent_rl.checks.configuration import workspace_problems
     from docagent_rl.checks.preflight import check_statically
     from docagent_rl.checks.sft_check import check_sft_statically, sft_size_problems
 
@@ -149,7 +150,8 @@ def with_problem(
         if kind is TrainerKind.RL:
             check_statically(config)
         else:
-            check_sft_statically(config)
+            section = check_sft_statically(config)
+            refuse_for(workspace_problems(section.workspace, filled=False))
             refuse_for(
                 sft_size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
             )
