@@ -11,10 +11,12 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import shown, text_problem
+from docagent_rl.checks.recipe_list import located, require_recipes
 from docagent_rl.commands.asking import within_budget
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, given_temperature, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.listening import require_listening
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.samples.sample import LONGEST_TEXT
 
@@ -77,6 +79,16 @@ def ask_command(
     Example: docagent-rl ask "Who wrote it?" --store data/store --index data/bm25 --base-url URL
     --model m
     """
+    if out is not None and out.exists():
+        raise UserError(f"--out {out} already exists: name another folder")
+    if problem := text_problem(question, LONGEST_TEXT):
+        raise UserError(f"the question {problem}")
+    _check_search(store, index, url, retriever)
+    if recipe is not None:
+        found, root = located(recipe)
+        require_recipes([found], root)
+    check_model(Agent.SYSTEM, model, override or ())
+
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, print_answer, print_turn
     from docagent_rl.lab.eval.ask.workspace import (
@@ -90,15 +102,6 @@ def ask_command(
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.rollout.recorder import listening
 
-    check_model(Agent.SYSTEM, model)
-    if out is not None and out.exists():
-        raise UserError(f"--out {out} already exists: name another folder")
-    if problem := text_problem(question, LONGEST_TEXT):
-        raise UserError(f"the question {problem}")
-    if (index or url) and not store:
-        raise UserError("--index and --url search the documents of a store: name it with --store")
-    if sum(each is not None for each in (index, url, retriever)) > 1:
-        raise UserError("--index, --url and --retriever all say where to search: give one of them")
     progress = Console(stderr=True)
     workspace = _workspace(documents or [], store, keep_in or cache_folder())
     for failure in workspace.failed:
@@ -137,6 +140,18 @@ def ask_command(
             append(trajectory)
     if found.text is None:
         raise typer.Exit(1)
+
+
+def _check_search(
+    store: Path | None, index: Path | None, url: str | None, retriever: str | None
+) -> None:
+    """Check the options that say where to search; a server has to listen."""
+    if (index or url) and not store:
+        raise UserError("--index and --url search the documents of a store: name it with --store")
+    if sum(each is not None for each in (index, url, retriever)) > 1:
+        raise UserError("--index, --url and --retriever all say where to search: give one of them")
+    if url is not None:
+        require_listening(url, "--url")
 
 
 def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspace:

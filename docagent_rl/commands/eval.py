@@ -72,7 +72,7 @@ def eval_command(
     """
     from docagent_rl.samples.parquet import read_samples
 
-    check_model(agent, model)
+    check_model(agent, model, overrides or ())
     questions = read_samples(data)  # before what imports verl, which takes seconds
 
     from docagent_rl.lab.agents.run_folder import RunFolder
@@ -125,7 +125,7 @@ def probe_command(
     """
     from docagent_rl.samples.parquet import read_samples
 
-    check_model(agent, model)
+    check_model(agent, model, overrides or ())
     questions = read_samples(data)  # before what imports verl, which takes seconds
 
     from docagent_rl.documents.store import DocumentStore

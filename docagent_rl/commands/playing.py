@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.listening import require_listening
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rewards.judge import JudgeKind
 
@@ -27,11 +29,14 @@ REPLIES = "replies"
 _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def check_model(agent: Agent, model: ModelConfig) -> None:
-    """Check that the options name a player, and silence vLLM; call it before vLLM is imported.
+def check_model(agent: Agent, model: ModelConfig, overrides: Sequence[str] = ()) -> None:
+    """Check that the options name a player, and that its endpoint and those of overrides listen.
+
+    It silences vLLM: call it before vLLM is imported, and before work that would be in vain.
 
     Raises:
         UserError: A model is missing, or is named for an agent that uses none.
+        InfrastructureError: Nothing listens at an address.
     """
     if agent.modelled and not model.model:
         raise UserError(
@@ -40,6 +45,12 @@ def check_model(agent: Agent, model: ModelConfig) -> None:
         )
     if not agent.modelled and (model.model or model.base_url):
         raise UserError(f"--agent {agent.value} uses no model: leave out --model and --base-url")
+    if model.base_url:
+        require_listening(model.base_url, "--base-url")
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        if key.endswith("url") and value.startswith(("http://", "https://")):
+            require_listening(value, key)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
 
