@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,7 @@ def ask_command(
         build_indexes,
         cache_folder,
         configure_for_asking,
+        give_roles,
         own_question,
         search_at,
     )
@@ -113,6 +115,7 @@ def ask_command(
     run = play_config(name, Agent.SYSTEM, changes, temperature=given_temperature(model))
     sample = own_question(workspace, question)
     configure_for_asking(run, workspace)
+    _announce_roles(give_roles(run, model, override or ()), model, progress)
     search_at(run, index=index, url=url)
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
@@ -152,6 +155,14 @@ def _check_search(
         raise UserError("--index, --url and --retriever all say where to search: give one of them")
     if url is not None:
         require_listening(url, "--url")
+
+
+def _announce_roles(roles: Sequence[str], model: ModelConfig, console: Console) -> None:
+    """Print which roles the model that plays has got, and how to name others."""
+    if roles:
+        text = f"{model.model} also plays {', '.join(roles)}"
+        other = "--set docagent.roles.NAME.base_url=... names another model"
+        console.print(f"{text}; {other}", markup=False, highlight=False)
 
 
 def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspace:
