@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from docagent_rl.lab.agents.chat import ChatLimits
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.rollout.recorder import Player
+    from docagent_rl.samples.sample import Sample
 
 ENGINE_TRAJECTORIES = 32
 """Number of trajectories that an engine plays at the same time; it batches their turns."""
@@ -53,6 +54,23 @@ def check_model(agent: Agent, model: ModelConfig, overrides: Sequence[str] = ())
             require_listening(value, key)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+
+
+def questions_to_play(data: Path) -> list[Sample]:
+    """Read the questions of a file; call it before what imports verl, which takes seconds.
+
+    Raises:
+        UserError: The file cannot be read, or has no question.
+    """
+    from docagent_rl.samples.parquet import read_samples
+
+    found = read_samples(data)
+    if not found:
+        raise UserError(
+            f"{data} contains no questions: write them there, one JSON object per line "
+            "(docs/own_data.md), or name another file"
+        )
+    return found
 
 
 def given_temperature(model: ModelConfig) -> float | None:

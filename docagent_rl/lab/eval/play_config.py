@@ -147,8 +147,8 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     if not any(doc_id in store for doc_id in documents):
         some = ", ".join(sorted(documents)[:3])
         raise UserError(
-            f"{store} contains none of the {len(documents)} documents that the questions are about "
-            f"({some}): ingest them (`docagent-rl ingest PDFS --store {parsed.store}`), or set "
+            f"{store.path} contains none of the {len(documents)} documents that the questions are "
+            f"about ({some}): ingest them (`docagent-rl ingest PDFS --store {store.path}`), or set "
             "docagent.store= to the store that has them"
         )
     check_services(planned)
