@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.endpoints.listening import require_listening
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rewards.judge import JudgeKind
@@ -36,7 +37,7 @@ def check_model(agent: Agent, model: ModelConfig, overrides: Sequence[str] = ())
     It silences vLLM: call it before vLLM is imported, and before work that would be in vain.
 
     Raises:
-        UserError: A model is missing, or is named for an agent that uses none.
+        UserError: A model or its key is missing, or a model is named for an agent that uses none.
         InfrastructureError: Nothing listens at an address.
     """
     if agent.modelled and not model.model:
@@ -47,6 +48,7 @@ def check_model(agent: Agent, model: ModelConfig, overrides: Sequence[str] = ())
     if not agent.modelled and (model.model or model.base_url):
         raise UserError(f"--agent {agent.value} uses no model: leave out --model and --base-url")
     if model.base_url:
+        read_api_key(model.api_key_env, "--api-key-env")
         require_listening(model.base_url, "--base-url")
     for override in overrides:
         key, _, value = override.lstrip("+").partition("=")
