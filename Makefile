@@ -3,13 +3,14 @@
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
 #   make test-all  linters, these, what takes longer (make slow), all other runs (make runs): everything
 #   make gpu-check  eleven minutes on one GPU, random weights, no network (docs/cluster.md)
+#   make docs   site/: these pages as a site, without network
 #   make wheel  dist/: a wheel and a source distribution (CONTRIBUTING.md)
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/lab/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
 #   make mutants  what the tests of the core would miss: small changes of it, each tried
 #   make adversary  texts that are rewarded wrongly, searched for (docs/rule_judge.md)
-.PHONY: train test test-all fast slow core runs mutants adversary faults gpu-check documents lint viewer wheel setup loaders demo clean
+.PHONY: train test test-all fast slow core runs mutants adversary faults gpu-check documents lint viewer wheel docs setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -34,7 +35,7 @@ endif
 endif
 
 help:
-	@sed -n '1,11p' Makefile
+	@sed -n '1,12p' Makefile
 
 setup:
 	@PYTHON="$(PYTHON)" tools/setup.sh
@@ -47,20 +48,24 @@ demo: setup
 train: demo
 	$(BIN)/python -m verl.trainer.main_ppo --config-name $(RECIPE) +profile=cpu $(ARGS)
 
-# packages whose loaders read our exports in tests, and whose own pins are not ours
-LOADERS := .venv/loaders
-loaders: setup
-	@cmp -s requirements/loaders.txt $(LOADERS)/requirements.txt || { rm -rf $(LOADERS) \
-	    && PATH="$$PWD/.venv/tool/bin:$$PATH" uv pip install --quiet --python $(BIN)/python --no-deps \
-	        --require-hashes --target $(LOADERS) -r requirements/loaders.txt \
-	    && cp requirements/loaders.txt $(LOADERS)/requirements.txt; }
+# packages whose own pins are not ours: those whose loaders read our exports in tests, those that build the site
+loaders: .venv/loaders/requirements.txt
+.venv/%/requirements.txt: requirements/%.txt setup
+	@cmp -s $< $@ || { rm -rf .venv/$* && PATH="$$PWD/.venv/tool/bin:$$PATH" uv pip install --quiet \
+	    --python $(BIN)/python --no-deps --require-hashes --target .venv/$* -r $<; } && cp $< $@
+
+# the pages as a site, without network; a link to a page, heading or file that is not there ends it
+docs: .venv/docs/requirements.txt
+	@rm -rf site
+	PYTHONPATH=.venv/docs $(BIN)/python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going \
+	    --fresh-env --conf-dir docs --doctree-dir build/docs . site
 
 test: loaders
 	@$(TOGETHER) fast core
 
 # what is wrong shows early: linters and types, fast tests, slow ones, runs of the trainer
 test-all: loaders
-	@$(TOGETHER) lint fast slow runs
+	@$(TOGETHER) lint docs fast slow runs
 
 fast: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
@@ -103,6 +108,7 @@ lint: setup
 	$(BIN)/python -m tools.coming_from --check
 	$(BIN)/python -m tools.paper_pages --check
 	$(BIN)/python -m tools.run_columns --check
+	$(BIN)/python -m tools.reference --check
 	$(BIN)/python -m tools.house
 
 viewer: setup

@@ -1,12 +1,12 @@
 """Compose docs/memory.md, which `python -m tools.recipe_pages` writes."""
 
-from docagent_rl.checks.budget import Place, total
-from docagent_rl.checks.budget_table import gib, sizes_of
+from docagent_rl.checks.budget import MemoryKind, total
+from docagent_rl.checks.budget_table import gib
 from docagent_rl.checks.cards import CARDS, MIB, SOLD_AS, card_memory, usable
+from docagent_rl.checks.model_sizes import known_sizes
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.models.layers import LayerBytes
-from docagent_rl.training.settings.models import known_model
 
 SHOWN = (
     "Qwen/Qwen2.5-VL-7B-Instruct",
@@ -82,7 +82,7 @@ def memory_page() -> str:
     """Return the page about all recipes on one machine."""
     memory = card_memory("80GB")
     found = {name: budget_of_recipe(name, (), Cluster(1, 8), memory) for name in recipe_names()}
-    places = [place for place in Place if any(total(lines, place) for lines in found.values())]
+    places = [place for place in MemoryKind if any(total(lines, place) for lines in found.values())]
     rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
     for name, lines in found.items():
         rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")
@@ -105,9 +105,8 @@ def _layers() -> str:
         "| kB per token of a layer, or per patch of a tower | kept | at most |\n|---|---:|---:|"
     ]
     for name in SHOWN:
-        model = known_model(name)
-        assert model is not None
-        sizes = sizes_of(model)
+        sizes = known_sizes(name)
+        assert sizes is not None
         title = name.rpartition("/")[2]
         most = max(layer.kept for layer in sizes.states)
         for layer in dict.fromkeys(sizes.states):

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig
 
-from docagent_rl.checks.budget import Place, total
+from docagent_rl.checks.budget import MemoryKind, total
 from docagent_rl.checks.budget_table import GIB, read_run
 from docagent_rl.checks.cards import card_memory
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
@@ -45,7 +45,7 @@ def _sizes(recipe: str) -> dict[str, Any]:
     updates = {}
     for gpus in GPUS:
         lines = budget_of_recipe(recipe, (), Cluster(1, gpus), card)
-        updates[gpus] = round(total(lines, Place.UPDATE) / GIB, 1)
+        updates[gpus] = round(total(lines, MemoryKind.UPDATE) / GIB, 1)
     lines = budget_of_recipe(recipe, (), Cluster(), card)
     return {
         "parameters": run.trained[0].model.parameters,
@@ -54,7 +54,7 @@ def _sizes(recipe: str) -> dict[str, Any]:
         "epochs": int(config.trainer.total_epochs),
         "passes": _passes(run),
         "tensor_parallel": int(config.actor_rollout_ref.rollout.tensor_model_parallel_size),
-        "disk_gib": round(total(lines, Place.DISK) / GIB, 1),
+        "disk_gib": round(total(lines, MemoryKind.DISK) / GIB, 1),
         "update_gib": updates,
     }
 

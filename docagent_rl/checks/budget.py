@@ -155,7 +155,7 @@ class Run:
     """The checkpoint with the best validation score is kept as well."""
 
 
-class Place(StrEnum):
+class MemoryKind(StrEnum):
     """A kind of memory, in a phase of the run for that of GPUs."""
 
     UPDATE = "GPU, update"
@@ -169,7 +169,7 @@ class Place(StrEnum):
 class BudgetLine:
     """One part of a budget."""
 
-    place: Place
+    place: MemoryKind
     what: str
     size: int
     """Bytes on one GPU, on one node or, for disk, on all nodes together."""
@@ -187,14 +187,14 @@ def budget(run: Run, gpu_memory: int) -> list[BudgetLine]:
     ]
 
 
-def total(lines: Sequence[BudgetLine], place: Place, *, exact: bool = False) -> int:
+def total(lines: Sequence[BudgetLine], place: MemoryKind, *, exact: bool = False) -> int:
     """Return the bytes needed in a place; `exact` omits estimates, which gives the minimum."""
     return sum(line.size for line in lines if line.place is place and not (exact and line.estimate))
 
 
 def _update(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
     """List what is on a GPU while the largest of the models trains; the others' shards are, too."""
-    place = Place.UPDATE
+    place = MemoryKind.UPDATE
     work = {part.name: list(_work(part, run)) for part in run.trained}
     largest = max(run.trained, key=lambda part: total(work[part.name], place))
     for part in run.trained:
@@ -209,7 +209,7 @@ def _update(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
 
 def _work(part: Trained, run: Run) -> Iterator[BudgetLine]:
     """List what a model's update needs in addition to its weights and optimizer."""
-    place = Place.UPDATE
+    place = MemoryKind.UPDATE
     model = part.model
     name = part.name
     tokens = part.tokens
@@ -237,13 +237,13 @@ def _sync(run: Run) -> Iterator[BudgetLine]:
     """List what is on a GPU while adapters are sent: verl loads the model next to the server's."""
     policy = run.trained[0]
     if policy.adapters and policy.offloaded:
-        yield BudgetLine(Place.SYNC, f"{policy.name}: weights", policy.weights)
-        yield BudgetLine(Place.SYNC, "server: weights", run.server.weights)
-        yield BudgetLine(Place.SYNC, "contexts", CONTEXT, estimate=True)
+        yield BudgetLine(MemoryKind.SYNC, f"{policy.name}: weights", policy.weights)
+        yield BudgetLine(MemoryKind.SYNC, "server: weights", run.server.weights)
+        yield BudgetLine(MemoryKind.SYNC, "contexts", CONTEXT, estimate=True)
 
 
 def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
-    place = Place.ROLLOUT
+    place = MemoryKind.ROLLOUT
     server = run.server
     for part in run.trained:
         if not part.offloaded:
@@ -262,7 +262,7 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
 
 
 def _host(run: Run) -> Iterator[BudgetLine]:
-    place = Place.HOST
+    place = MemoryKind.HOST
     gpus = run.gpus_per_node
     if run.reference is not None:
         share = FLOAT32 * run.reference.parameters * gpus // run.trained[0].shards
@@ -298,5 +298,5 @@ def _disk(run: Run) -> Iterator[BudgetLine]:
     number = 1 if run.kept is None else max(run.kept, 2) + run.best
     for part in run.trained:
         yield BudgetLine(
-            Place.DISK, f"{part.name}: {number} checkpoint(s)", number * part.checkpoint
+            MemoryKind.DISK, f"{part.name}: {number} checkpoint(s)", number * part.checkpoint
         )

@@ -15,7 +15,7 @@ from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import needs_groups, rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun, refuse_for
-from docagent_rl.envs.roles import RoleBackend, RoleName
+from docagent_rl.envs.roles import ROLE_PROMPT_TOKENS, RoleBackend, RoleName
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.keys import key_problems, reference
 from docagent_rl.training.settings.ledger import TRAINER_MODES, ledger
@@ -34,8 +34,6 @@ TRAJECTORIES = "actor_rollout_ref.rollout.n"
 
 DEFAULT_WORKSPACE = Path("workspace")
 """The workspace of recipes, in the working folder, unless an override or a variable names one."""
-ROLE_PROMPT_TOKENS = 768
-"""Tokens of a role's prompt and the question, without the material."""
 
 
 def check_keys(config: DictConfig) -> None:

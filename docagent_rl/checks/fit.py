@@ -10,22 +10,24 @@ from itertools import product
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.budget import GIB, BudgetLine, Place, budget, total
-from docagent_rl.checks.budget_table import ON_GPU, gib, read_run
+from docagent_rl.checks.budget import GIB, BudgetLine, MemoryKind, budget, total
+from docagent_rl.checks.budget_table import (
+    CRITIC_OFFLOADED,
+    ON_GPU,
+    POLICY_OFFLOADED,
+    gib,
+    read_run,
+)
 from docagent_rl.checks.cards import seen, usable
+from docagent_rl.checks.model_sizes import known_sizes
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32
 from docagent_rl.checks.recipe_check import Cluster, RecipeFinding, composed_recipe, with_problem
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.models import get_family
-from docagent_rl.training.settings.arithmetic import read_layout
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
-from docagent_rl.training.settings.models import known_model
+from docagent_rl.training.settings.layout import read_layout
 
-POLICY_OFFLOADED, CRITIC_OFFLOADED = (
-    tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
-    for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
-)
 OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
 """LoRA overlays (`+lora=`) by the minimum memory of the GPUs they are for, as drivers report it."""
 RESPONSE = "data.max_response_length"
@@ -124,17 +126,17 @@ def fit_lines(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> Iter
     gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs with {gib(gpu_memory)} GiB"
     yield f"# The largest runs on {gpus}, of which {gib(usable(gpu_memory))} can be used"
     yield ""
-    yield f"| system | trains | {' | '.join(f'{place}, GiB' for place in Place)} |"
-    yield "|---|---|" + "---:|" * len(Place)
+    yield f"| system | trains | {' | '.join(f'{place}, GiB' for place in MemoryKind)} |"
+    yield "|---|---|" + "---:|" * len(MemoryKind)
     commands = []
     for system in systems:
         recipes = candidates(system)
         for training in Training:
             found = largest_fit(recipes, training, cluster, gpu_memory)
             if found is None:
-                yield f"| {system} | {training}: nothing fits |" + " |" * len(Place)
+                yield f"| {system} | {training}: nothing fits |" + " |" * len(MemoryKind)
                 continue
-            taken = (total(found.lines, place) for place in Place)
+            taken = (total(found.lines, place) for place in MemoryKind)
             sizes = " | ".join(gib(size) if size else "" for size in taken)
             yield f"| {system} | {training} of `{found.recipe}` | {sizes} |"
             commands.append(found.command)
@@ -166,8 +168,8 @@ def _pickled(recipe: str, overrides: tuple[str, ...]) -> bytes:
 
 
 def _parameters(path: str) -> int:
-    model = known_model(path)
-    return 0 if model is None else sum(each.numel() for each in model.parameters())
+    sizes = known_sizes(path)
+    return 0 if sizes is None else sizes.parameters
 
 
 def _fit(

@@ -59,6 +59,8 @@ class Model:
     vocabulary: int
     states: tuple[LayerBytes, ...]
     """Bytes per token of each layer of the language model."""
+    key_heads: int = 1
+    """Number of key heads of a layer, which the GPUs of a server share."""
     linear_layers: int = 0
     """Layers with linear attention, which have a state of fixed size instead of keys and values."""
     tower: Tower | None = None

@@ -19,7 +19,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import composing_for
 from docagent_rl.checks.budget import BudgetLine, budget
 from docagent_rl.checks.budget_table import read_run
-from docagent_rl.checks.cards import seen
+from docagent_rl.checks.cards import seen, usable
+from docagent_rl.checks.placement.demand import Pool
+from docagent_rl.checks.placement.read import read_needs
+from docagent_rl.checks.placement.refusal import require_plan
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
@@ -59,6 +62,8 @@ class Cluster:
 
     nodes: int | None = None
     gpus_per_node: int | None = None
+    gpu_memory: int | None = None
+    """Bytes of a GPU, as its driver reports them; with None, it is not checked what fits."""
 
     @property
     def change(self) -> DictConfig:
@@ -100,7 +105,8 @@ def check_recipe(
             values[profile, ablation] = _meaning(config, kind)
             same = ablation and not profile and values[None, ablation] == values[None, None]
             finding = RecipeFinding(name, profile, ablation, "changes nothing" if same else None)
-            finding = finding if same else with_problem(finding, config, kind)
+            if not same:
+                finding = _with_placement(with_problem(finding, config, kind), config, cluster)
             findings.append(finding)
     return findings
 
@@ -133,7 +139,8 @@ def check_overridden(
     except UserError as error:
         return RecipeFinding(name, problem=str(error))
     config.merge_with(cluster.change)
-    return with_problem(RecipeFinding(name), config, recipe_kind(name, root))
+    finding = with_problem(RecipeFinding(name), config, recipe_kind(name, root))
+    return _with_placement(finding, config, cluster)
 
 
 def with_problem(
@@ -155,6 +162,26 @@ def with_problem(
             refuse_for(
                 sft_size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
             )
+    except UserError as error:
+        return replace(finding, problem=str(error))
+    return finding
+
+
+def _with_placement(finding: RecipeFinding, config: DictConfig, cluster: Cluster) -> RecipeFinding:
+    """Return the finding with the problem that trainer and services do not fit, if that is so.
+
+    Services count that have a loopback address. What cannot be computed is not a problem: a model
+    whose sizes are not known, a run on a CPU, supervised fine-tuning.
+    """
+    if cluster.gpu_memory is None or finding.problem or config.trainer.get("device") != "cuda":
+        return finding
+    if "actor_rollout_ref" not in config:
+        return finding
+    sizes = int(config.trainer.nnodes), int(config.trainer.n_gpus_per_node)
+    try:
+        needs = read_needs(finding.recipe, config, cluster.gpu_memory, known_only=True)
+        if needs.layouts:
+            require_plan(needs, Pool(*sizes, usable(cluster.gpu_memory)))
     except UserError as error:
         return replace(finding, problem=str(error))
     return finding

@@ -42,7 +42,7 @@ def generate_command(
     judge: ModelConfig,
     store: Path = option(..., "Document store with the documents to ask about."),
     config: Path | None = option(
-        None, "YAML file with kinds, difficulties, filters and prompts; see docs/generate.md."
+        None, "YAML file with kinds, difficulties, filters and prompts; see docs/own_data.md."
     ),
     doc: list[str] | None = option(None, "Ask about this document; may be repeated."),
     documents: int | None = option(None, "Number of documents to ask about.", min=1),

@@ -108,7 +108,7 @@ def model_options(
     """
     options = [each for each in _MODEL if not (second and each[0] in _OF_FIRST)]
     options.insert(
-        0, ("endpoint", Path, "", "YAML file that names the model; see docs/generate.md.")
+        0, ("endpoint", Path, "", "YAML file that names the model; see docs/own_data.md.")
     )
     names = {flag: f"{parameter}_{flag.replace('-', '_')}" for flag, *_ in options}
 

@@ -42,9 +42,10 @@ from docagent_rl.checks.recipe_list import (
 )
 from docagent_rl.commands.options import argument, option
 from docagent_rl.commands.recipes_easyr1 import from_easyr1_command
+from docagent_rl.commands.recipes_plan import plan_command
 from docagent_rl.config import plain_section
-from docagent_rl.lab.viewer.folder import reward_of
 from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.training.settings.divisibility import NODES, PER_NODE
 
 _KINDS = {
     TrainerKind.RL: ("reinforcement learning", "python"),
@@ -147,6 +148,8 @@ def _printed(paper: Printed, here: Any) -> str:
 
 def _show_reward(config: DictConfig, console: Console) -> None:
     """Print the reward formula of a composed recipe, and what can be earned without an answer."""
+    from docagent_rl.lab.viewer.folder import reward_of  # of this command alone
+
     reward = reward_of(config)
     if reward is None:
         return
@@ -194,13 +197,19 @@ def recipes_check_command(
     ),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
+    gpu_memory: str | None = option(
+        None,
+        "Memory of one GPU, as for `recipes budget`, for the check of what fits; default: 80GB if "
+        "a number of GPUs or nodes is given.",
+    ),
 ) -> None:
     """Check recipes, by name or file (all by default), without running them.
 
     Keys, types, prompts, token budgets and estimators are checked, and whether batch sizes can be
     divided among the recipe's GPUs (or --nnodes and --gpus-per-node). Each recipe is checked as it
-    is, with its CPU profile, and with each ablation; if overrides are given, only with them. The
-    exit status is 1 if there are problems.
+    is, with its CPU profile, and with each ablation; if overrides are given, only with them. If
+    GPUs are named, trainer and services with loopback addresses have to fit on them, as in
+    `recipes plan`. The exit status is 1 if there are problems.
 
     Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b data.train_batch_size=128 --nnodes 2
     """
@@ -208,7 +217,11 @@ def recipes_check_command(
     names = [word for word in names or () if "=" not in word]
     if overrides and not names:
         raise UserError(f"{overrides[0]} is an override: name the recipe to which it applies")
-    cluster = Cluster(nnodes, gpus_per_node)
+    counts = tuple(f"{key}=" for key in (NODES, PER_NODE))
+    if nnodes or gpus_per_node or any(word.startswith(counts) for word in overrides):
+        gpu_memory = gpu_memory or "80GB"
+    memory = None if gpu_memory is None else card_memory(gpu_memory)
+    cluster = Cluster(nnodes, gpus_per_node, memory)
     places = [located(name) for name in names or recipe_names(kind=None)]
     for name, root in places:
         require_recipes([name], root)
@@ -265,6 +278,9 @@ def fit_command(
     for line in fit_lines(Cluster(nnodes, gpus_per_node), card_memory(gpu_memory), sorted(SYSTEMS)):
         typer.echo(line)
         sys.stdout.flush()  # into a pipe, too
+
+
+app.command("plan")(plan_command)
 
 
 def _verdict(findings: Sequence[RecipeFinding]) -> Text:

@@ -44,7 +44,7 @@ def reproduce_command(
         "--literal",
     ),
     prompts: Path | None = option(
-        None, "Prompt file with the authors' wording; see docs/prompts.md."
+        None, "Prompt file with the authors' wording; see docs/extending.md."
     ),
     gpus: int | None = option(None, "Number of GPUs; default: all of this machine.", min=0),
     gpu_memory: str | None = option(
@@ -99,6 +99,8 @@ def reproduce_command(
         typer.echo(_HOURS)
         for service in unplaced_services(setting, chain):
             typer.echo(f"no GPU left for {service.name}: {service.sentence}")
+        if setting.placement.refusal is not None:
+            typer.echo(setting.placement.refusal)
         _warn_of_prompts(setting)
         return
     unplaced = [] if corpus else unplaced_services(setting, chain)
@@ -108,6 +110,8 @@ def reproduce_command(
         raise UserError(
             "this machine has no GPU: --dry-run prints the chain, --miniature runs a small version"
         )
+    if setting.placement.refusal is not None:
+        raise UserError(setting.placement.refusal)
     _warn_of_prompts(setting)
     chain.run(chosen)
 
@@ -124,7 +128,7 @@ def _warn_of_prompts(setting: Setting) -> None:
     if setting.beginning is Beginning.WEIGHTS and setting.prompts is None:
         typer.echo(
             "without --prompts, the weights play with our wording instead of that of their "
-            "training (docs/prompts.md): their numbers cannot be compared with the paper's",
+            "training (docs/extending.md): their numbers cannot be compared with the paper's",
             err=True,
         )
 

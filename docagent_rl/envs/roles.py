@@ -10,6 +10,9 @@ from pydantic import Field, model_validator
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import Message
 
+ROLE_PROMPT_TOKENS = 768
+"""Tokens of a role's prompt and the question, without the material."""
+
 
 class RoleName(StrEnum):
     """The roles of MM-Doc-R1 besides the trained seeker."""

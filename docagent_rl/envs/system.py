@@ -130,6 +130,12 @@ class System(Generic[ConfigT]):
     """Whether answers are sent to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
     """The roles of the models that the system uses besides the policy (`docagent.roles`)."""
+    role_tokens: Callable[[ConfigT], Mapping[RoleName, int]] = lambda config: {}
+    """Returns the most tokens of material, such as pages, that roles read in one request. A role
+    that is not among them reads what another one wrote.
+    """
+    role_images: Callable[[ConfigT], Mapping[RoleName, int]] = lambda config: {}
+    """Returns the most images that roles see in one request."""
     formula: Callable[[ConfigT], Formula] | None = None
     """Returns the formula of the reward; `None` if a custom system does not define one."""
     reward_keys: tuple[str, ...] = ("reward",)

@@ -16,16 +16,17 @@ from docagent_rl.checks.budget import (
     SERVER_IMAGES,
     SERVER_WORKSPACE,
     BudgetLine,
-    Place,
+    MemoryKind,
     Run,
     Server,
     Trained,
     budget,
     total,
 )
-from docagent_rl.checks.budget_table import check_memory, impossible, read_run, sizes_of
+from docagent_rl.checks.budget_table import check_memory, impossible, read_run
 from docagent_rl.checks.cards import CARDS, card_memory, seen, usable
 from docagent_rl.checks.check import refuse_for
+from docagent_rl.checks.model_sizes import sizes_of
 from docagent_rl.checks.passes import (
     Model,
     Tower,
@@ -91,7 +92,7 @@ def test_an_adapter_alone_has_gradients_and_moments():
     half = replace(adapted, bytes_each=2)
     assert (half.weights, half.gradients, half.optimizer) == (2_500 + 400, 400, 800)
     assert half.checkpoint == 20_000 + 3 * 3_200
-    found = sizes(Place.UPDATE, trained=[half])
+    found = sizes(MemoryKind.UPDATE, trained=[half])
     # the gradients of a layer are those of its adapter
     assert found["policy: gathered layers"] == 2 * (500 + 500 + 2 * 2_000) + 4 * 200
 
@@ -99,18 +100,18 @@ def test_an_adapter_alone_has_gradients_and_moments():
 def test_a_server_gets_the_adapter_beside_its_weights_which_sleep_in_host_memory():
     adapted, server = replace(POLICY, adapters=800), replace(SERVER, adapters=800)
     changes = {"trained": [adapted], "server": server, "reference": None}
-    found = sizes(Place.ROLLOUT, 8 * GIB, **changes)
+    found = sizes(MemoryKind.ROLLOUT, 8 * GIB, **changes)
     assert (found["server: weights"], found["server: adapter"]) == (10_000, 1_600)
-    assert sizes(Place.HOST, **changes)["server: weights, asleep"] == 8 * 10_000
+    assert sizes(MemoryKind.HOST, **changes)["server: weights, asleep"] == 8 * 10_000
     awake = changes | {"server": replace(server, sleeps=False)}
-    assert "server: weights, asleep" not in sizes(Place.HOST, **awake)
+    assert "server: weights, asleep" not in sizes(MemoryKind.HOST, **awake)
 
 
 def test_an_offloaded_model_is_back_while_its_adapter_is_read():
     away = replace(POLICY, adapters=800, offloaded=True)
     expected = {"policy: weights": 5_400, "server: weights": 10_000, "contexts": CONTEXT}
-    assert sizes(Place.SYNC, trained=[away]) == expected
-    assert sizes(Place.SYNC, trained=[replace(POLICY, offloaded=True)]) == {}
+    assert sizes(MemoryKind.SYNC, trained=[away]) == expected
+    assert sizes(MemoryKind.SYNC, trained=[replace(POLICY, offloaded=True)]) == {}
 
 
 def test_states_of_layers():
@@ -157,7 +158,7 @@ def test_logits_of_all_positions_and_of_512_at_a_time():
 
 
 def test_the_update_holds_the_shards_of_all_and_the_work_of_one():
-    assert sizes(Place.UPDATE, trained=[POLICY, CRITIC]) == {
+    assert sizes(MemoryKind.UPDATE, trained=[POLICY, CRITIC]) == {
         "policy: weights": 5_000,
         "policy: optimizer": 10_000,
         "critic: weights": 5_000,
@@ -173,30 +174,33 @@ def test_the_update_holds_the_shards_of_all_and_the_work_of_one():
 
 def test_what_is_offloaded_waits_in_host_memory_and_a_server_that_does_not_sleep_keeps_its_share():
     away = [replace(POLICY, offloaded=True), replace(CRITIC, offloaded=True)]
-    update = sizes(Place.UPDATE, 8 * GIB, trained=away, server=replace(SERVER, sleeps=False))
+    update = sizes(MemoryKind.UPDATE, 8 * GIB, trained=away, server=replace(SERVER, sleeps=False))
     assert "critic: weights" not in update
     assert (update["policy: weights"], update["rollout server, awake"]) == (5_000, 4 * GIB)
-    assert not any("policy" in what for what in sizes(Place.ROLLOUT, trained=away))
-    assert sizes(Place.HOST, trained=away)["policy: weights and optimizer"] == 8 * 15_000
+    assert not any("policy" in what for what in sizes(MemoryKind.ROLLOUT, trained=away))
+    assert sizes(MemoryKind.HOST, trained=away)["policy: weights and optimizer"] == 8 * 15_000
 
 
 def test_the_servers_cache_is_what_its_share_leaves_and_one_trajectory_at_least():
     assert SERVER.trajectory == 2 * 2 * 4 * 5 * 100 // 2
     linear = replace(SERVER, model=replace(MODEL, linear_layers=3))
     assert linear.trajectory == SERVER.trajectory // 4
-    found = sizes(Place.ROLLOUT, 8 * GIB)
+    found = sizes(MemoryKind.ROLLOUT, 8 * GIB)
     cache = 4 * GIB - 10_000 - SERVER_WORKSPACE
     assert (
         found[f"server: cache for {cache // 4_000} longest trajectories (100 tokens each)"] == cache
     )
     assert sum(found.values()) == 15_000 + 4 * GIB + CONTEXT
     assert (
-        sizes(Place.ROLLOUT)["server: cache for 0 longest trajectories (100 tokens each)"] == 4_000
+        sizes(MemoryKind.ROLLOUT)["server: cache for 0 longest trajectories (100 tokens each)"]
+        == 4_000
     )
 
 
 def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
-    one, two = (sizes(Place.HOST, nodes=n, trained=[replace(POLICY, shards=8 * n)]) for n in (1, 2))
+    one, two = (
+        sizes(MemoryKind.HOST, nodes=n, trained=[replace(POLICY, shards=8 * n)]) for n in (1, 2)
+    )
     rows = "images of 16 rows, queue and workers"
     assert (one["reference, float32"], two["reference, float32"]) == (40_000, 20_000)
     assert (one[rows], two[rows]) == (32 * patches(20, 28), 16 * patches(20, 28))
@@ -209,7 +213,7 @@ def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
     ("kept", "best", "number"), [(1, 0, 2), (2, 0, 2), (3, 0, 3), (None, 0, 1), (2, 1, 3)]
 )
 def test_checkpoints_on_disk_while_one_replaces_another_and_the_best(kept, best, number):
-    assert sum(sizes(Place.DISK, kept=kept, best=bool(best)).values()) == number * 120_000
+    assert sum(sizes(MemoryKind.DISK, kept=kept, best=bool(best)).values()) == number * 120_000
 
 
 ALDEN, DOC, SEEKER = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
@@ -302,7 +306,7 @@ def test_lora_is_read_and_fits_the_gpu_of_its_overlay():
     assert (
         run_of(VRAG, "+lora=gpu_48", "actor_rollout_ref.model.lora.merge=true").server.adapters == 0
     )
-    gpu = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
+    gpu = (MemoryKind.UPDATE, MemoryKind.SYNC, MemoryKind.ROLLOUT)
     fits = {
         24: ("vrag_rl_qwen2_5_vl_3b", "vrag_rl_qwen3_vl_4b", SEEKER),
         48: (VRAG, "mm_doc_r1_qwen3_8b", "vrag_rl_qwen3_5_9b"),
@@ -314,7 +318,7 @@ def test_lora_is_read_and_fits_the_gpu_of_its_overlay():
             lines = budget(run_of(recipe, f"+lora=gpu_{size}"), seen(memory))
             assert max(total(lines, place) for place in gpu) <= usable(memory), (recipe, size)
     lines = budget(run_of(VRAG, "+lora=gpu_24"), 24 * GIB)
-    assert list(impossible(lines, {Place.SYNC: 24 * GIB}))
+    assert list(impossible(lines, {MemoryKind.SYNC: 24 * GIB}))
 
 
 def test_cards_have_the_size_that_their_drivers_report():
@@ -332,13 +336,19 @@ def test_cards_have_the_size_that_their_drivers_report():
 def test_what_cannot_be_is_said_with_what_to_do_and_an_estimate_alone_refuses_nothing():
     lines = budget(run_of(DOC, "trainer.n_gpus_per_node=1"), 80 * GIB)
     found = list(
-        impossible(lines, {Place.UPDATE: 80 * GIB, Place.ROLLOUT: 80 * GIB, Place.DISK: 10**15})
+        impossible(
+            lines,
+            {MemoryKind.UPDATE: 80 * GIB, MemoryKind.ROLLOUT: 80 * GIB, MemoryKind.DISK: 10**15},
+        )
     )
     assert [line.split(":")[0] for line in found] == ["GPU, update", "GPU, rollout"]
     assert "actor_rollout_ref.rollout.tensor_model_parallel_size" in found[1]
-    lines = [BudgetLine(Place.HOST, "a", 5), BudgetLine(Place.HOST, "b", 10, estimate=True)]
-    assert (total(lines, Place.HOST), total(lines, Place.HOST, exact=True)) == (15, 5)
-    assert [len(list(impossible(lines, {Place.HOST: size}))) for size in (6, 4)] == [0, 1]
+    lines = [
+        BudgetLine(MemoryKind.HOST, "a", 5),
+        BudgetLine(MemoryKind.HOST, "b", 10, estimate=True),
+    ]
+    assert (total(lines, MemoryKind.HOST), total(lines, MemoryKind.HOST, exact=True)) == (15, 5)
+    assert [len(list(impossible(lines, {MemoryKind.HOST: size}))) for size in (6, 4)] == [0, 1]
 
 
 def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):

@@ -2,9 +2,9 @@ import pytest
 
 from docagent_rl.checks import fit
 from docagent_rl.checks.budget import total
-from docagent_rl.checks.budget_table import ON_GPU
+from docagent_rl.checks.budget_table import CRITIC_OFFLOADED, ON_GPU
 from docagent_rl.checks.cards import card_memory, usable
-from docagent_rl.checks.fit import CRITIC_OFFLOADED, Training, candidates, largest_fit
+from docagent_rl.checks.fit import Training, candidates, largest_fit
 from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, budget_of_recipe
 
 ONE = Cluster(1, 1)

@@ -55,6 +55,40 @@ def test_overrides_are_checked_with_the_recipe():
         recipes("check", "trainer.save_freq=2")
 
 
+def test_gpus_that_a_plan_refuses_are_refused():
+    seeker = "mm_doc_r1_qwen3_8b"
+    small = ("check", seeker, "trainer.total_epochs=1", "--gpus-per-node")
+    refused = " ".join(recipes(*small, "2", status=1).split())
+    assert "does not fit on 2 GPUs" in refused
+    assert "it fits on 4 GPUs of this memory" in refused
+    assert "ok" in recipes(*small, "2", "--gpu-memory", "h200")
+    # roles at addresses elsewhere need no GPU here, and those without one are not known yet
+    assert "ok" in recipes(*small, "4")
+    here = [
+        f"docagent.roles.{role}.base_url=http://127.0.0.1:800{port}/v1"
+        for role, port in {"planner": 1, "answer": 1, "reader": 2, "extractor": 3}.items()
+    ]
+    assert "it fits on 7 GPUs" in " ".join(
+        recipes(*small[:3], *here, *small[3:], "4", status=1).split()
+    )
+    assert "does not fit on 2 GPUs" in " ".join(
+        recipes("check", seeker, "trainer.n_gpus_per_node=2", status=1).split()
+    )
+
+
+def test_a_plan_is_printed_in_each_form_or_refused():
+    arguments = ("plan", "mm_doc_r1_qwen3_8b", "--gpus")
+    assert "| extractor | Qwen/Qwen2.5-72B-Instruct | 0: 4-7 |" in recipes(*arguments, "8")
+    assert recipes(*arguments, "8", "--format", "slurm").startswith("#!/usr/bin/env bash\n")
+    assert "services:\n  planner_answer:\n" in recipes(*arguments, "8", "--format", "compose")
+    with pytest.raises(UserError, match="it fits on 7 GPUs of this memory"):
+        recipes(*arguments, "4")
+    with pytest.raises(UserError, match="--gpus 9 cannot be shared equally by --nodes 2"):
+        recipes(*arguments, "9", "--nodes", "2")
+    with pytest.raises(UserError, match="the sizes of some/body are not known"):
+        recipes(*arguments, "8", "actor_rollout_ref.model.path=some/body")
+
+
 def test_budgets_are_of_a_card_by_name_or_size():
     card, size = (recipes("budget", RECIPE, "--gpu-memory", each) for each in ("h100", "80GB"))
     assert "| **GPU, update** |" in card

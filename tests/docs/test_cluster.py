@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
 from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.commands.recipes import app
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "cluster.md").read_text()
@@ -118,3 +120,23 @@ def test_a_job_that_slurm_is_about_to_end_lets_the_run_save_and_is_requeued(slur
     assert not [
         call for call in slurm("vrag_rl_qwen2_5_vl_7b")[1][len(calls) :] if "requeue" in call[1]
     ]
+
+
+def plans() -> list[tuple[str, str]]:
+    """Return each command of a plan on the page, with the table or the refusal that follows it."""
+    shown = re.findall(
+        r"```bash\n(docagent-rl recipes plan .*?)```\n\n(.*?)(?=\n\n(?:On|With|###)|\Z)",
+        PAGE,
+        re.DOTALL,
+    )
+    return [(command, re.sub(r"```(?:text)?\n?", "", text).strip()) for command, text in shown]
+
+
+def test_plans_are_those_that_the_command_prints():
+    assert len(plans()) == 6
+    for command, shown in plans():
+        script = command.replace("docagent-rl", "printf '%s\\n'", 1)
+        words = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        done = CliRunner().invoke(app, words.stdout.splitlines()[1:])
+        printed = done.stdout.partition("\n```bash\n")[0] if done.exit_code == 0 else done.exception
+        assert shown == str(printed).strip(), command

@@ -22,14 +22,15 @@ from docagent_rl.lab.generate.config import EvidenceKind, GenerateConfig
 from docagent_rl.lab.generate.draft import DropStage
 
 DOCS = Path(__file__).parents[2] / "docs"
-COLLECT, CORPUS, DOCUMENTS, EVALUATION, GENERATE, OWN_DATA, PROBING, REPORT, SERVICE = (
+COLLECT, DOCUMENTS, EVALUATION, OWN_DATA, PROBING, REPORT, SERVICE = (
     (DOCS / f"{name}.md").read_text(encoding="utf-8")
     for name in (
-        *("collect", "your_corpus", "documents", "evaluation", "generate", "own_data", "probing"),
+        *("collect", "documents", "evaluation", "own_data", "probing"),
         "report",
         "retrieval/service",
     )
 )
+GENERATE = OWN_DATA.partition("\n## Questions written by a model\n")[2].partition("\n## ")[0]
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 
 
@@ -44,7 +45,7 @@ def first_cells(page: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("page", "count"),
-    [(COLLECT, 3), (CORPUS, 9), (DOCUMENTS, 6), (EVALUATION, 2), (OWN_DATA, 8)],
+    [(COLLECT, 3), (DOCUMENTS, 6), (EVALUATION, 2), (OWN_DATA, 16)],
 )
 def test_commands_have_the_options_that_are_shown(page, count):
     blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)

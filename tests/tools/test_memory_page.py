@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from docagent_rl.checks.budget import GIB, Place, total
+from docagent_rl.checks.budget import GIB, MemoryKind, total
 from docagent_rl.checks.cards import card_memory, usable
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
@@ -37,4 +37,6 @@ def test_the_page_is_what_the_command_prints_and_every_recipe_fits_its_gpus():
 def fits_large_cards(recipe: str, nodes: int) -> bool:
     large = card_memory("h200")
     lines = budget_of_recipe(recipe, (), Cluster(nodes, 8), large)
-    return max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < usable(large)
+    return max(total(lines, place) for place in (MemoryKind.UPDATE, MemoryKind.ROLLOUT)) < usable(
+        large
+    )

@@ -20,7 +20,7 @@ from tools.layer_memory.meter import Memory, per_token
 
 HALF = torch.bfloat16
 MANY = 65_536
-CHUNKED = 4_096
+CHUNKED = 2_048
 """The number of tokens with which a layer is counted. It is large, so that gradients of weights are
 negligible, but smaller (`CHUNKED`) if the layer loops over tokens.
 """

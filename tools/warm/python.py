@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +58,12 @@ class WarmPython:
     def __enter__(self) -> WarmPython:
         client = (HERE / "client.py").read_text(encoding="utf-8")
         self.executable.write_text(f"#!{sys.executable} -SEs\n{client}", encoding="utf-8")
-        self.executable.chmod(self.executable.stat().st_mode | stat.S_IXUSR)
+        _make_executable(self.executable)
+        # chains of stages start this command, which PATH finds beside their interpreter
+        command = self._folder / "docagent-rl"
+        installed = Path(sysconfig.get_path("scripts")) / command.name
+        command.write_text(f'#!/bin/sh\nexec {self.executable} {installed} "$@"\n', "utf-8")
+        _make_executable(command)
         self._server = subprocess.Popen(
             [
                 sys.executable,
@@ -85,3 +91,7 @@ class WarmPython:
     def _remove(self) -> None:
         self._server.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _make_executable(file: Path) -> None:
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)

@@ -8,14 +8,11 @@ from pathlib import Path
 from docagent_rl.lab.own_agent.project import Project
 from docagent_rl.lab.own_agent.recipe import RecipeFacts, recipe_facts
 from docagent_rl.lab.own_agent.retriever import NeededIndex, needed_indexes, retriever_section
-from docagent_rl.lab.papers.machine import Machine, Placement, share_gpus
+from docagent_rl.lab.papers.machine import restricted, trainer_size
 from docagent_rl.lab.stages.stage import Estimate
 from docagent_rl.lab.stages.training import RETRIEVER_ON_GPU, engine_overrides, node_overrides
 from docagent_rl.lab.stages.workspace import InWorkspace
 from docagent_rl.lab.tiny.workspace import DemoPaths
-
-_CARD = "a100-80"
-"""A card by which nothing is decided here: GPUs are divided by their number."""
 
 _LORA = "+lora="
 
@@ -58,15 +55,18 @@ class OwnAgent(InWorkspace):
         return Path(self.workspace, name).resolve()
 
     @property
-    def placement(self) -> Placement:
-        """The GPUs of the trainer and of the retriever."""
-        gpus = self.project.gpus or self.all_gpus
-        return share_gpus(Machine(gpus, _CARD), {})
-
-    @property
     def gpus(self) -> int:
         """The number of GPUs of the trainer; 0 if a tiny model is trained."""
-        return 0 if self.tiny else len(self.placement.trainer)
+        return 0 if self.tiny else trainer_size(self._used_gpus)
+
+    @property
+    def _used_gpus(self) -> int:
+        return self.project.gpus or self.all_gpus
+
+    @property
+    def _retriever_has_gpu(self) -> bool:
+        """True if a GPU is left for the retriever, the one after the trainer's."""
+        return self.gpus < self._used_gpus
 
     @property
     def has_gpu(self) -> bool:
@@ -118,7 +118,7 @@ class OwnAgent(InWorkspace):
         if self.tiny:
             return []
         words = node_overrides(self.gpus, self.recipe.tensor_parallel)
-        if self.placement.retriever and self._retriever_wants_gpu:
+        if self._retriever_has_gpu and self._retriever_wants_gpu:
             words.append(RETRIEVER_ON_GPU)
         return words
 
@@ -142,7 +142,8 @@ class OwnAgent(InWorkspace):
         if self.tiny:
             return self.environment
         all_gpus = max(self.all_gpus, self.project.gpus or 0)
-        return {**self.environment, **self.placement.devices(all_gpus)}
+        own = tuple(range(self.gpus + self._retriever_has_gpu))
+        return {**self.environment, **restricted(own, all_gpus)}
 
     def computing(self) -> Estimate:
         """Return the cost of a stage that computes on GPUs, which nobody has estimated."""

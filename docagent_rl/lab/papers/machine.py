@@ -1,10 +1,10 @@
-"""Divide the GPUs of a machine among the trainer and the models that it needs."""
+"""Count the GPUs of a machine, and find the servers elsewhere that its environment names."""
 
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.papers.manifest import PaperService
@@ -44,27 +44,6 @@ class Machine:
         return PEAK[self.card]
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The numbers of the GPUs that each process gets."""
-
-    trainer: tuple[int, ...]
-    services: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    retriever: tuple[int, ...] = ()
-    """The GPU of the retriever's model; empty if it runs on CPUs."""
-    elsewhere: tuple[str, ...] = ()
-    """Services for which no GPU is left."""
-
-    def devices(self, all_gpus: int) -> dict[str, str]:
-        """Return the variable that restricts the trainer and the retriever to their GPUs.
-
-        It is not needed if the trainer has all GPUs of the machine, or there are none.
-        """
-        if all_gpus == 0 or len(self.trainer) == all_gpus:
-            return {}
-        return cuda_devices(self.trainer + self.retriever)
-
-
 def count_gpus() -> int:
     """Return the number of GPUs that `nvidia-smi` lists; 0 without that program."""
     program = shutil.which("nvidia-smi")
@@ -79,31 +58,22 @@ def count_gpus() -> int:
     return sum(line.startswith("GPU ") for line in answer.stdout.splitlines())
 
 
-def share_gpus(machine: Machine, services: Mapping[str, PaperService]) -> Placement:
-    """Divide GPUs: the trainer gets the largest power of two that leaves room for the services.
-
-    Services get the last GPUs, in their order, as long as the trainer keeps one; the retriever gets
-    a GPU that is left over.
-    """
-    free = list(range(machine.gpus))
-    placed: dict[str, tuple[int, ...]] = {}
-    elsewhere = []
-    for name, service in services.items():
-        if not wanted(service):
-            continue
-        if not service.served or len(free) <= service.gpus:
-            elsewhere.append(name)
-            continue
-        placed[name] = tuple(free[-service.gpus :])
-        del free[-service.gpus :]
-    size = 1 << max(len(free), 1).bit_length() - 1
-    trainer = tuple(free[:size]) or (0,)
-    return Placement(trainer, placed, tuple(free[size : size + 1]), tuple(elsewhere))
-
-
 def wanted(service: PaperService) -> bool:
     """Return whether a service must be started here, since its variable names no other server."""
     return not os.environ.get(service.variable)
+
+
+def trainer_size(gpus: int) -> int:
+    """Return how many of these GPUs a trainer takes alone: the largest power of two, at least 1."""
+    return 1 << max(gpus, 1).bit_length() - 1
+
+
+def restricted(own: tuple[int, ...], all_gpus: int) -> dict[str, str]:
+    """Return the variable that restricts a process to its own GPUs.
+
+    It is not needed if the process has all GPUs of the machine, or there are none.
+    """
+    return {} if all_gpus == 0 or len(own) == all_gpus else cuda_devices(own)
 
 
 def cuda_devices(gpus: tuple[int, ...]) -> dict[str, str]:

@@ -111,8 +111,6 @@ class PaperService(Section):
 
     model: str
     """The model's name on the hub; `base` for the model that training starts from."""
-    gpus: int = 1
-    """The number of GPUs of 80 GB that the server needs."""
     port: int
     variable: str
     """The environment variable with the address of a server that replaces the one started here."""

@@ -1,12 +1,14 @@
 """Compose the chain of stages that reproduces a paper."""
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.placement.start import DEVICES
 from docagent_rl.lab.papers.data_stages import data_stages
 from docagent_rl.lab.papers.evaluation_stages import evaluation_stages
-from docagent_rl.lab.papers.machine import cuda_devices, wanted
+from docagent_rl.lab.papers.machine import wanted
 from docagent_rl.lab.papers.setting import LITERAL, Beginning, Setting
 from docagent_rl.lab.papers.training_stages import model_stages, training_stages
 from docagent_rl.lab.stages.chain import Chain
@@ -72,29 +74,30 @@ def _stages(setting: Setting) -> Iterator[ChainStage]:
 
 def _services(setting: Setting) -> Iterator[Service]:
     """Yield the servers that are started on this machine, each on its GPUs."""
-    for name, gpus in ({} if setting.miniature else setting.placement.services).items():
+    for name, start in setting.placement.services.items():
         known = setting.manifest.services[name]
-        command = f"exec vllm serve {setting.served(known)} --port {known.port}"
-        if len(gpus) > 1:
-            command += f" --tensor-parallel-size {len(gpus)}"
-        if known.options:
-            command += f" {known.options}"
+        command = f"exec {shlex.join(start.words)} {known.options}".rstrip()
         ready = f"http://127.0.0.1:{known.port}/health"
-        yield Service(name, command, ready, cuda_devices(gpus), len(gpus))
+        gpus = len(start.environment[DEVICES].split(","))
+        yield Service(name, command, ready, start.environment, gpus, after=start.after)
 
 
 def unplaced_services(setting: Setting, chain: Chain) -> list[UnplacedService]:
     """Return the services that stages of a chain need and for which no GPU is left."""
     found = []
-    for name in () if setting.miniature else setting.placement.elsewhere:
+    for name in setting.placement.elsewhere:
         service = setting.manifest.services[name]
         asks = [stage.name for stage in chain.stages if _asks(setting, stage, name)]
         if asks and wanted(service):
             optional = asks == ["report"]
-            where = f"{service.gpus} more GPUs of 80 GB" if service.served else "an external API"
+            machine = f"{setting.machine.gpus} GPUs ({setting.machine.card})"
+            if service.served:
+                lack = f"does not fit beside the others on {machine}: serve it elsewhere, and"
+            else:
+                lack = "is an external API:"
             sentence = (
-                f"{setting.served(service)} needs {where}: serve it elsewhere, and set "
-                f"{service.variable} to its address (for {', '.join(asks)})"
+                f"{setting.served(service)} {lack} set {service.variable} to its address (for "
+                f"{', '.join(asks)})"
             )
             if optional:
                 sentence += "; otherwise the embedded rule judge replaces it"

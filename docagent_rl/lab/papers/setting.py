@@ -3,16 +3,18 @@
 import shlex
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 from docagent_rl.checks.recipe_list import ABLATIONS, ablation_names
-from docagent_rl.lab.papers.machine import Machine, Placement, share_gpus, wanted
+from docagent_rl.lab.papers.machine import Machine, restricted, wanted
 from docagent_rl.lab.papers.manifest import (
     PaperManifest,
     PaperModel,
     PaperService,
     RetrieverIndex,
 )
+from docagent_rl.lab.papers.placing import Placement, place
 from docagent_rl.lab.stages.workspace import InWorkspace
 
 LITERAL = "literal"
@@ -54,26 +56,13 @@ class Setting(InWorkspace):
         """True if the policy is trained."""
         return self.beginning is not Beginning.WEIGHTS
 
-    @property
+    @cached_property
     def placement(self) -> Placement:
-        """The GPUs of the policy and of the services that it needs at the same time.
-
-        If nothing is trained, the judge can use all GPUs, since it runs after the evaluation.
-        """
-        known = {} if self.miniature else self.manifest.services
-        if self.trains:
-            return share_gpus(self.machine, known)
-        found = share_gpus(self.machine, {name: each for name, each in known.items() if each.plays})
-        services = dict(found.services)
-        elsewhere = list(found.elsewhere)
-        for name, each in known.items():
-            if each.plays or not wanted(each):
-                continue
-            if each.served and each.gpus <= self.machine.gpus:
-                services[name] = tuple(range(each.gpus))
-            else:
-                elsewhere.append(name)
-        return Placement(found.trainer, services, found.retriever, tuple(elsewhere))
+        """The GPUs of the policy and of the services that it needs at the same time."""
+        if self.miniature or self.machine.gpus == 0:
+            known = {} if self.miniature else self.manifest.services
+            return Placement((0,), elsewhere=tuple(name for name in known if wanted(known[name])))
+        return place(self.model.recipe, self.machine, self.manifest.services, trains=self.trains)
 
     def served(self, service: PaperService) -> str:
         """Return the name of a service's model."""
@@ -116,7 +105,8 @@ class Setting(InWorkspace):
         """Variables of the trainer: its GPUs, and that of the retriever."""
         if self.miniature:
             return self.environment
-        return {**self.environment, **self.placement.devices(self.machine.gpus)}
+        own = self.placement.trainer + self.placement.retriever
+        return {**self.environment, **restricted(own, self.machine.gpus)}
 
 
 def address(service: PaperService) -> str:

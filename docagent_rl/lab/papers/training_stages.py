@@ -5,7 +5,7 @@ from pathlib import Path
 
 from docagent_rl.lab.papers import estimates
 from docagent_rl.lab.papers.data_stages import needed_questions, question_count
-from docagent_rl.lab.papers.machine import share_gpus
+from docagent_rl.lab.papers.machine import trainer_size
 from docagent_rl.lab.papers.manifest import UNKNOWN, Collection, Curation
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.stages.stage import ChainStage, Estimate
@@ -16,7 +16,6 @@ from docagent_rl.lab.stages.training import (
     engine_overrides,
     exported_model,
     fine_tuning_command,
-    node_overrides,
     rl_command,
     rows_command,
     tracker,
@@ -196,7 +195,7 @@ def _rows(setting: Setting, given: Collection) -> ChainStage:
 
 def _fine_tune(setting: Setting, given: Collection) -> ChainStage:
     recipe = str(setting.model.sft)
-    gpus = 0 if setting.miniature else len(share_gpus(setting.machine, {}).trainer)
+    gpus = 0 if setting.miniature else trainer_size(setting.machine.gpus)
     takes = Estimate()
     if not setting.miniature:
         recipe_size = setting.model.recipe
@@ -296,7 +295,8 @@ def _validation(setting: Setting) -> str:
 
 def _gpus(setting: Setting) -> list[str]:
     found = setting.placement
-    words = node_overrides(len(found.trainer), _tensor_parallel(setting))
+    words = ["trainer.nnodes=1", f"trainer.n_gpus_per_node={len(found.trainer)}"]
+    words += found.overrides or engine(setting)
     if found.retriever:
         words.append(RETRIEVER_ON_GPU)
     return words

@@ -117,7 +117,8 @@ class Services:
     def ensure(self, names: Collection[str]) -> None:
         """Stop the other services, start these, and return when all of them answer.
 
-        A service that already answers, because somebody else runs it, is used as it is.
+        A service that already answers, because somebody else runs it, is used as it is. One that
+        shares a GPU with another starts when that one answers.
 
         Raises:
             UserError: a service is not known.
@@ -129,6 +130,8 @@ class Services:
             self._end(name)
         started = [self._known[name] for name in names if name not in self._running]
         for service in started:
+            for name in set(service.after) & set(names):
+                self._wait(self._known[name])
             if not _answers(service.ready):
                 self._start(service)
         for service in started:

@@ -27,6 +27,8 @@ class Service:
     gpus: float = 0.0
     start_s: float = 1800.0
     """The time it has until it must answer, in seconds; it may have to load weights first."""
+    after: tuple[str, ...] = ()
+    """Services that answer before it starts, because they share a GPU with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,19 @@ def lost_at(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> dict
     An answer that was not judged is not known to be wrong. If a system does not report which
     answers are right, every trajectory counts at the stage that its evidence missed.
     """
-    stages = [stage for stage in STAGES if counts[stage.value] is not None]
-    wrong = [each for each in found if not (each.right or each.unjudged)]
     return {
-        stage.value: sum(bool(each.reached(before) and not each.reached(stage)) for each in wrong)
+        stage: sum(not (each.right or each.unjudged) for each in leaving)
+        for stage, leaving in _leaving(found, counts).items()
+    }
+
+
+def _leaving(
+    found: Sequence[Evidence], counts: Mapping[str, int | None]
+) -> dict[str, list[Evidence]]:
+    """Return the trajectories that missed each stage, after reaching the one before."""
+    stages = [stage for stage in STAGES if counts[stage.value] is not None]
+    return {
+        stage.value: [each for each in found if each.reached(before) and not each.reached(stage)]
         for before, stage in pairwise(stages)
     }
 
@@ -57,18 +66,30 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
     found = [_evidence(row) for row in rows if row["stage"]]
     counts = counts_of(found)
     lost = lost_at(found, counts)
+    leaving = _leaving(found, counts)
     branches = {branch: [each for each in found if each.branch is branch] for branch in Branch}
     return {
         "key": key,
         "trajectories": len(found),
         "counts": counts,
+        "with_evidence": _right_with_evidence(found, counts),
         "lost_counts": lost,
+        "right_anyway": {stage: sum(each.right for each in own) for stage, own in leaving.items()},
+        "unjudged_at": {
+            stage: sum(each.unjudged for each in own) for stage, own in leaving.items()
+        },
         "filters": {stage: _filter(stage, counts) for stage in lost},
         "unjudged": sum(each.unjudged for each in found),
         **_outcomes(rows),
         "branches": {branch: _branch(own) for branch, own in branches.items()},
         "guessed": sum(each.guessed for each in found),
     }
+
+
+def _right_with_evidence(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> int | None:
+    """Count the right answers with every gold page in the context; `None` if that is not known."""
+    known = counts[Stage.RIGHT] is not None
+    return sum(each.stage is Stage.RIGHT for each in found) if known else None
 
 
 def _branch(found: Sequence[Evidence]) -> dict[str, int]:

@@ -147,8 +147,8 @@ def update_viewer_index(run: ViewedRun, progress: Progress = lambda done, total:
     done = 0
     total = sum(files[name].st_size for name in stale)
     for name in stale:
-        progress(done, total)
-        _read_trajectories(index, run.path, name, files[name])
+        for read in _read_trajectories(index, run.path, name, files[name]):
+            progress(done + read, total)
         done += files[name].st_size
     return bool(gone or stale)
 
@@ -172,7 +172,8 @@ def parsed_line(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_result) -> None:
+def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_result) -> Iterator[int]:
+    """Index a file; yield, before each part of it, how many of its bytes are in the index."""
     path = run / name
     advantages = mean_advantages(run / "credit" / f"{path.stem}.parquet")  # for training steps only
     with index.writing() as base:
@@ -186,6 +187,7 @@ def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_resul
         file.seek(begin)
         # without an incomplete last line, which may still be being written
         whole = takewhile(lambda line: line.endswith(b"\n"), file)
+        yield begin
         while lines := list(islice(whole, _LINES)):
             rows = list(_rows(path, begin, lines))
             for row in filter(None, rows):
@@ -198,6 +200,7 @@ def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_resul
                     "UPDATE files SET indexed = ?, damaged = damaged + ? WHERE name = ?",
                     (begin, damaged, name),
                 )
+            yield begin
     with index.writing() as base:
         base.execute(
             "UPDATE files SET size = ?, changed = ? WHERE name = ?",

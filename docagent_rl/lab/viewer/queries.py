@@ -149,12 +149,16 @@ def _range(name: str, value: str) -> tuple[float | None, float | None]:
 
 
 def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return one page of a link's list as `rows`, and the number of all rows as `total`."""
+    """Return one page of a link's list as `rows`, and the number of all rows as `total`.
+
+    The newest step comes first, or the highest value of the field `sort`; `order=asc` reverses
+    that.
+    """
     options = {name: value for name, value in pairs if name in LIST_OPTIONS}
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     offset = whole(options.get("offset", "0"), "offset")
     limit = min(whole(options.get("limit", "100"), "limit"), _MOST_ROWS)
-    order, own = _order(options.get("sort", "step"), options.get("order", "asc"))
+    order, own = _order(options.get("sort", "step"), options.get("order", "desc"))
     (total,) = base.execute(f"SELECT count(*) FROM trajectories WHERE {where}", values).fetchone()
     found = base.execute(
         f"SELECT * FROM trajectories WHERE {where} ORDER BY {order}, split, step, uid, number "

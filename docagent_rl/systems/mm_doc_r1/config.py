@@ -8,11 +8,15 @@ from pydantic import Field
 
 from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.views import ShowsImages
 from docagent_rl.systems.mm_doc_r1.rewards import MMDocReward
 
 MIN_CHARS = 8
 """The shortest limit that leaves room for text between two ellipses."""
+
+CHARS_OF_TOKEN = 4
+"""Characters of a token, for headings and captions (as in `estimated_tokens`)."""
 
 READER_PIXELS = 2048 * 28 * 28
 """Corresponds to at most 2,048 visual tokens per page."""
@@ -162,6 +166,20 @@ class MMDocConfig(ShowsImages, VariantSection):
     display: DisplayRule
     """The size of the page images that the reader sees; the seeker sees none."""
     prompts: RolePrompts = RolePrompts()
+
+    @property
+    def role_tokens(self) -> dict[RoleName, int]:
+        """The most tokens of material that roles read in one request; the extractor reads an
+        answer.
+        """
+        plan = self.plan
+        headings = plan.max_headings * plan.max_title_chars
+        captions = plan.max_figures * plan.max_caption_chars
+        return {
+            RoleName.PLANNER: (headings + captions) // CHARS_OF_TOKEN,
+            RoleName.READER: self.read.max_pages * self.display.max_tokens(),
+            RoleName.ANSWER: self.answer.max_tokens,
+        }
 
     @property
     def assistant_turns(self) -> int:

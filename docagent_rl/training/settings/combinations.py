@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.torch_dtypes import PrecisionType
 
-from docagent_rl.training.settings.arithmetic import has_critic
+from docagent_rl.training.settings.layout import has_critic
 from docagent_rl.training.settings.models import STRATEGIES, model_config
 
 ROLLOUT, ACTOR, MODEL = (f"actor_rollout_ref.{part}" for part in ("rollout", "actor", "model"))

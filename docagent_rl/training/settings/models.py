@@ -240,8 +240,8 @@ def read_adapters(model: Any) -> Adapters | None:
 def _adapters(
     path: str, rank: int, targets: str | tuple[str, ...], excluded: str | None
 ) -> Adapters | None:
-    config = model_config(path)
-    if not rank or config is None:
+    config = model_config(path) if rank else None
+    if config is None:
         return None
     from peft import LoraConfig, TaskType, get_peft_model
 

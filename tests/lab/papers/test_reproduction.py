@@ -7,7 +7,6 @@ from typer.testing import CliRunner
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.cli import app
-from docagent_rl.lab.papers.machine import Machine, share_gpus
 from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 from docagent_rl.lab.papers.reproduction import reproduction, unplaced_services
 
@@ -82,26 +81,58 @@ def test_a_judge_of_training_has_to_be_somewhere(setting, monkeypatch):
     chosen = setting("unidoc_rl", "sft", 4)
     (judge,) = unplaced_services(chosen, reproduction(chosen, ""))
     assert not judge.optional
-    assert "Qwen/Qwen2.5-72B-Instruct needs 4 more GPUs" in judge.sentence
+    assert "Qwen/Qwen2.5-72B-Instruct does not fit beside the others on 4 GPUs" in judge.sentence
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
     chosen = setting("unidoc_rl", "sft", 4)
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
     assert unplaced_services(chosen, reproduction(chosen, "")) == []
 
 
-def test_gpus_are_shared_out():
-    services = read_paper("mm_doc_r1").services
-    found = share_gpus(Machine(8, "h100"), services)
-    assert found.services == {"planner": (7,), "reader": (6,), "extractor": (2, 3, 4, 5)}
-    assert (found.trainer, found.retriever, found.elsewhere) == ((0, 1), (), ())
-    found = share_gpus(Machine(8, "h100"), read_paper("vrag_rl").services)
-    assert (found.trainer, found.services, found.retriever) == ((0, 1, 2, 3), {"judge": (7,)}, (4,))
-    assert share_gpus(Machine(2, "h100"), services).elsewhere == ("reader", "extractor")
+def devices(placement):
+    return {
+        name: start.environment["CUDA_VISIBLE_DEVICES"]
+        for name, start in placement.services.items()
+    }
+
+
+def test_gpus_are_shared_by_the_plan(setting):
+    found = setting("mm_doc_r1").placement
+    assert (found.trainer, found.retriever, found.elsewhere) == ((0, 1, 2, 3), (), ())
+    assert devices(found) == {"planner": "5,6", "reader": "4", "extractor": "4,5,6,7"}
+    # on a GPU of others it starts when they have taken their memory
+    assert found.services["extractor"].after == ("planner", "reader")
+    found = setting("vrag_rl").placement
+    assert (found.trainer, found.retriever) == ((0, 1, 2, 3), (5,))
+    assert devices(found) == {"judge": "4"}
+
+
+def test_services_that_do_not_fit_are_left_out_the_largest_first(setting):
+    found = setting("mm_doc_r1", gpus=5).placement
+    assert found.elsewhere == ("extractor",)
+    assert devices(found) == {"planner": "4", "reader": "4"}
+
+
+def test_a_trainer_that_does_not_fit_alone_is_refused_before_anything_runs(setting, tmp_path):
+    found = setting("mm_doc_r1", gpus=2).placement
+    assert found.elsewhere == ("planner", "reader", "extractor")
+    assert "it fits on 4 GPUs of this memory" in found.refusal
+    arguments = ["reproduce", "doc_v_star", "--workspace", str(tmp_path / "w"), "--gpus", "1"]
+    done = RUNNER.invoke(app, [*arguments, "--gpu-memory", "a100-80"])
+    assert isinstance(done.exception, UserError)
+    assert "doc_v_star_qwen2_5_vl_7b does not fit on 1 GPU" in str(done.exception)
+    assert not (tmp_path / "w").exists()
+    assert "does not fit on 1 GPU" in RUNNER.invoke(app, [*arguments, "--dry-run"]).output
+
+
+def test_servers_elsewhere_take_no_gpu(setting, monkeypatch):
+    chosen = setting("mm_doc_r1", gpus=5)
+    monkeypatch.setenv("DOCAGENT_EXTRACTOR_URL", "http://big:8000/v1")
+    assert chosen.placement.elsewhere == ()
 
 
 def test_the_planner_is_the_model_that_is_trained(setting):
     chain = reproduction(setting("mm_doc_r1", recipe="mm_doc_r1_qwen3_4b"), "")
-    assert "vllm serve Qwen/Qwen3-4B --port" in chain.services[0].command
+    assert "vllm serve Qwen/Qwen3-4B --served" in chain.services[0].command
 
 
 @pytest.mark.parametrize("beginning", ["weights", "sft", "scratch"])

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -213,6 +214,20 @@ def test_a_service_runs_while_a_stage_needs_it(tmp_path, free_port):
     ]
     Chain("paper", stages, tmp_path, GO_ON, (server,)).run()
     assert (tmp_path / "b").exists()
+
+
+def test_a_service_on_the_gpu_of_another_starts_when_that_one_answers(tmp_path, free_port):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        second_port = listener.getsockname()[1]
+    ask = f"import urllib.request as u; u.urlopen('http://127.0.0.1:{free_port}/')"
+    first = service(free_port, f'sleep 1; exec "{sys.executable}" -c "{SERVER}" {free_port}')
+    # it ends at once, with an error, if the first one does not answer yet
+    asks = f'"{sys.executable}" -c "{ask}"'
+    command = f'{asks} && exec "{sys.executable}" -c "{SERVER}" {second_port}'
+    second = replace(service(second_port, command), name="reader", after=("judge",))
+    stage = ChainStage("with", "asks", f"touch {tmp_path}/a", services=("judge", "reader"))
+    Chain("paper", [stage], tmp_path, GO_ON, (first, second)).run()
+    assert (tmp_path / "a").exists()
 
 
 def test_a_service_that_ends_is_named_with_its_log(tmp_path, free_port):

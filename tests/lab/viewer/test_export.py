@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, answers, component, page
 from tests.viewer_runs import run_folder, trajectory
 
+DOCS_FILE = Path(__file__).resolve().parents[3] / "docs/trajectory.html"
 CODE = ("const end = '</script><!--';\nrun();", "body { color: black }")
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> \u2028"
 
@@ -110,3 +112,16 @@ def test_the_file_runs_its_own_script_alone(opened, store, tmp_path):
 
 def test_names_are_encoded_as_browsers_do_it():
     assert component("a/b c#1'(é)") == "a%2Fb%20c%231'(%C3%A9)"
+
+
+def test_the_exported_file_of_the_docs_is_small_and_names_no_place():
+    """It is published: no folder of the machine that wrote it, and no address to load from."""
+    text = DOCS_FILE.read_text()
+    assert len(text.encode()) < 600_000
+    (_, data), _ = Parts(text).of("script")
+    table = json.loads(data)
+    (trajectory,) = table["/api/runs/0/trajectories"]["rows"]
+    images = table[f"/api/runs/0/trajectories/{trajectory['id']}"]["images"]
+    stored = [name for name in table if "/images/" in name]
+    assert len(stored) == images > 0
+    assert not re.search(r"/(?:home|root|tmp|work|Users)/|https?://", data)

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from docagent_rl.base.errors import UserError
@@ -47,6 +49,20 @@ def test_each_loss_names_its_trajectories(lossy):
     assert sum(group["lost_counts"].values()) == 3
 
 
+def test_every_stage_is_the_one_before_less_those_who_left(lossy):
+    """Wrong, right anyway and unjudged ones leave; what is left at the end is right with the
+    evidence.
+    """
+    (group,) = lossy(FUNNEL)["groups"]
+    assert group["with_evidence"] == 1
+    assert group["right_anyway"] == dict.fromkeys(group["lost_counts"], 0) | {"sought": 1}
+    stages = ["all", *group["lost_counts"]]
+    reached = group["counts"] | {"right": group["with_evidence"]}
+    for before, stage in pairwise(stages):
+        left = sum(group[kind][stage] for kind in ("lost_counts", "right_anyway", "unjudged_at"))
+        assert reached[before] - left == reached[stage]
+
+
 def test_it_is_counted_apart_and_under_filters(lossy):
     by_step = {
         group["key"]: group["counts"]["all"] for group in lossy(f"{FUNNEL}?by=step")["groups"]
@@ -80,6 +96,7 @@ def test_answers_that_nobody_judged_are_lost_nowhere(tmp_path, store, asked):
     assert (group["counts"]["kept"], group["counts"]["right"], group["unjudged"]) == (2, 0, 2)
     lost = {stage: count for stage, count in group["lost_counts"].items() if count}
     assert lost == {"sought": 1, "right": 1}
+    assert {stage: count for stage, count in group["unjudged_at"].items() if count} == lost
     assert group["outcomes"] == {"right": 0, "wrong": 2, "unjudged": 2}
     assert group["branches"]["zoomed"] == {"trajectories": 2, "right": 0, "unjudged": 1}
     for stage, number in (("sought", 2), ("right", 3)):
@@ -100,10 +117,7 @@ def test_without_a_word_on_answers_losses_are_of_all(tmp_path, store, asked):
     given[1].turns = given[1].turns[-1:]
     ask = asked(run_folder(tmp_path / "run", given))
     (group,) = ask(FUNNEL)["groups"]
-    assert (group["counts"]["right"], group["lost_counts"]["sought"], group["unjudged"]) == (
-        None,
-        1,
-        0,
-    )
+    assert (group["counts"]["right"], group["with_evidence"]) == (None, None)
+    assert (group["lost_counts"]["sought"], group["unjudged"]) == (1, 0)
     (row,) = ask(f"/api/runs/0/trajectories?{group['filters']['sought']}")["rows"]
     assert (row["number"], row["outcome"]) == (1, None)

@@ -2,10 +2,12 @@ import json
 import os
 import sqlite3
 import threading
+from itertools import accumulate
 
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.lab.viewer import index
 from docagent_rl.lab.viewer.folder import INDEX, ViewedRun
 from docagent_rl.lab.viewer.index import Index, update_viewer_index
 from tests.viewer_runs import run_folder, trajectory
@@ -77,6 +79,18 @@ def test_a_run_that_goes_on_is_followed(evaluation):
     begins = [0, len(lines[0]), len(lines[0]) + len(lines[1])]
     assert rows(viewed, "number, begin") == list(enumerate(begins))
     assert told(viewed, "SELECT count(*) FROM texts_docsize") == 3  # each line once
+
+
+def test_the_progress_within_a_file_is_reported(evaluation, monkeypatch):
+    """An evaluation is one file, so the count of files would say nothing."""
+    monkeypatch.setattr(index, "_LINES", 1)
+    file, lines = evaluation
+    file.write_bytes(b"".join(lines))
+    reported = []
+    update_viewer_index(ViewedRun(file.parent), lambda *read: reported.append(read))
+    sizes = [len(line) for line in lines]
+    total = sum(sizes)
+    assert reported == [(done, total) for done in accumulate(sizes, initial=0)]
 
 
 def test_a_file_in_the_place_of_another_is_read_anew(evaluation):

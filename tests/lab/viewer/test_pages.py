@@ -122,7 +122,7 @@ def test_what_the_funnel_loses_is_listed_and_saved_as_a_figure(opened, site, ask
         page.get_by_role("button", name="Save as figure").click()
     assert saved.value.suggested_filename == f"funnel-{name}.svg"
     assert name in list(ElementTree.parse(saved.value.path()).getroot().itertext())
-    lost = page.locator(".funnel-lost a").first
+    lost = page.locator("a.funnel-lost").first
     count = int(re.sub(r"\D", "", lost.inner_text()))
     (stages,) = ask(f"runs/{run}/funnel")["groups"]
     assert count in stages["lost_counts"].values()
@@ -145,7 +145,7 @@ def test_a_view_fits_its_window_and_nothing_serious_keeps_anyone_out(
                 if each["impact"] in ("serious", "critical")]  # fmt: skip
         assert told == []
     main = "document.querySelector('main')"
-    for width, height in ((1440, 900), (1024, 768), (420, 800)):
+    for width, height in ((1440, 900), (1024, 768), (390, 844)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"innerWidth === {width}")
         page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
@@ -164,6 +164,24 @@ def where(view, site, longest):
         "funnel": (f"{FUNNEL}?r={run}&by=step", ".heat"),
         "compare": (f"{COMPARE}?a={run}&b={site.number['again']}&split=train", ".pairs td"),
     }[view]
+
+
+def test_a_list_begins_with_the_newest_step_and_cuts_no_column(opened, site):
+    page = opened(f"{TRAJECTORIES}?r={site.number['alden']}", size=(1280, 800))
+    lists(page, 12)
+    assert page.locator(".rows .c-end").count() == 12
+    assert re.sub(r"\D", "", page.locator(".rows tbody td.num").first.inner_text()) == "2"
+    table = "document.querySelector('.table-scroll')"
+    assert page.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
+    ends = "[...document.querySelectorAll('.rows th, .rows .c-end')]"
+    assert page.evaluate(f"{ends}.every(each => each.scrollWidth <= each.clientWidth)")
+
+
+def test_turns_come_before_the_reward_where_there_is_one_column(opened, site, longest):
+    run, row = site.number["vrag_rl"], longest("vrag_rl")
+    page = opened(f"#/trajectory/{run}/{row['id']}", size=(640, 450))  # 1280 pixels at 200 %
+    last_turn = page.locator(".conversation article").last.bounding_box()
+    assert last_turn["y"] < page.locator(".rail").bounding_box()["y"]
 
 
 @pytest.fixture
@@ -207,6 +225,21 @@ def test_texts_of_others_stay_text(watching, site):
         assert page.locator('img[src="x"], script:not([src])').count() == 0
 
 
+def test_a_question_of_many_words_is_folded(watching, site):
+    trajectories = recorded(site, "vrag_rl")
+    for trajectory in trajectories:
+        trajectory.sample["question"] = " ".join(f"word{n}" for n in range(900))
+    with watching(trajectories) as (page, _):
+        expect(rows(page)).to_have_count(12)
+        page.keyboard.press("j")
+        for key, shows in (("Enter", "#turn-1"), ("g", ".side")):
+            page.keyboard.press(key)
+            expect(page.locator(shows)).to_be_visible()
+            expect(page.locator("h1")).not_to_contain_text("word899")
+            page.get_by_role("button", name="All 900 words").click()
+            expect(page.locator("h1")).to_contain_text("word899")
+
+
 @pytest.fixture
 def exported(opened, site, world, tmp_path):
     """Open a page that the command wrote, from disk."""
@@ -230,3 +263,6 @@ def test_an_exported_trajectory_opens_from_disk(exported, longest):
     page.keyboard.press("t")
     expect(page.locator(".tk").first).to_be_visible()
     assert page.get_by_role("link", name="Glance").count() == 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("innerWidth === 390")
+    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")

@@ -40,6 +40,13 @@ def test_a_link_means_these_trajectories(ask, query, rewards):
 
 
 @pytest.mark.parametrize(
+    ("query", "steps"), [("", [2, 2, 2, 1, 1]), ("order=asc", [1, 1, 2, 2, 2])]
+)
+def test_a_list_begins_with_the_newest_step(ask, query, steps):
+    assert [row["step"] for row in ask(f"{TRAJECTORIES}{query}")["rows"]] == steps
+
+
+@pytest.mark.parametrize(
     "query",
     ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-2", "right=0", "guessed=2",
     "ids=1;2",

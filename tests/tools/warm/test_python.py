@@ -46,6 +46,13 @@ def test_arguments_folder_and_environment(warm, tmp_path):
     assert run(warm, "-c", other).stdout == "1\n"
 
 
+def test_the_command_line_is_warm_too(warm):
+    stages = {"PATH": f"{warm.executable.parent}:/bin:/usr/bin"}
+    asked = ["bash", "-c", "docagent-rl data template --help"]
+    done = subprocess.run(asked, capture_output=True, text=True, env=stages, check=False)
+    assert "Usage: docagent-rl data template" in done.stdout, done
+
+
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [

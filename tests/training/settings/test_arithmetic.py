@@ -6,14 +6,11 @@ import re
 
 import pytest
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
-from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.training.settings import arithmetic
 from docagent_rl.training.settings.arithmetic import (
     head_problems,
-    read_layout,
     size_problems,
     verls_problems,
 )
@@ -25,17 +22,6 @@ ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "roll
 def test_rows_that_fill_no_mini_batch_are_refused_with_what_to_set(recipe):
     (problem,) = size_problems(recipe(VRAG, "data.train_batch_size=24", cpu=False))
     assert "data.train_batch_size=32" in problem
-
-
-def test_systems_with_several_rows(recipe):
-    assert [name for name in SYSTEMS if get_system(name).several_rows] == ["mm_doc_r1"]
-    run = recipe(VRAG)
-    for system, several in (("mm_doc_r1", True), (None, False)):
-        run.docagent.system = system
-        assert read_layout(run).several_rows is several
-    run.docagent.system = "vrag"
-    with pytest.raises(UserError, match="'vrag'"):
-        read_layout(run)
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,8 @@ def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], w
 
 
 def seven_billion() -> Model:
-    """Return the sizes that the budget uses for Qwen2.5-VL-7B."""
-    from docagent_rl.checks.budget_table import sizes_of
+    """Return the sizes that the budget uses."""
+    from docagent_rl.checks.model_sizes import sizes_of
     from docagent_rl.training.settings.models import known_model
 
     model = known_model("Qwen/Qwen2.5-VL-7B-Instruct")

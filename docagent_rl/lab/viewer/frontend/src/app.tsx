@@ -18,6 +18,8 @@ import { TrajectoryView } from "./views/trajectory";
 import { Trajectories } from "./views/trajectories";
 
 const POLL_MS = 3000;
+/** While a run is being indexed, so that its progress is seen to move. */
+const INDEXING_POLL_MS = 1000;
 const VIEWS: [View, string, string][] = [
   ["glance", "Glance", "1"],
   ["trajectories", "Trajectories", "2"],
@@ -129,7 +131,7 @@ function Indexing({ run }: { run: Run }) {
     </span>
   );
   return (
-    <span class="muted num" role="status">
+    <span class="muted num indexing" role="status">
       indexing <progress max={indexing.total} value={indexing.done} aria-label="Indexing progress" /> {percent(indexing.done, indexing.total)}
     </span>
   );
@@ -138,6 +140,7 @@ function Indexing({ run }: { run: Run }) {
 /** The runs, requested again while the page is visible: revisions increase with what a run writes. */
 function useRuns(): { runs: Runs | null; error: string | null } {
   const [state, setState] = useState<{ runs: Runs | null; error: string | null }>({ runs: null, error: null });
+  const indexing = state.runs?.runs.some((run) => run.indexing !== null) ?? false;
   useEffect(() => {
     const ask = (): void => {
       if (document.hidden) return;
@@ -148,13 +151,13 @@ function useRuns(): { runs: Runs | null; error: string | null } {
     };
     ask();
     if (exported) return;
-    const timer = setInterval(ask, POLL_MS);
+    const timer = setInterval(ask, indexing ? INDEXING_POLL_MS : POLL_MS);
     document.addEventListener("visibilitychange", ask);
     return () => {
       clearInterval(timer);
       document.removeEventListener("visibilitychange", ask);
     };
-  }, []);
+  }, [indexing]);
   return state;
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Row } from "../src/api/types";
-import { filtersOf, formatRange, listOf, parseRange, sortedBy, toggled } from "../src/logic/filters";
+import { filtersOf, formatRange, listOf, orderOf, parseRange, sortedBy, toggled } from "../src/logic/filters";
 import { answerRows, countFacets, matches } from "../src/logic/offline";
 
 const query = (text: string): URLSearchParams => new URLSearchParams(text);
@@ -48,6 +48,13 @@ test("a column sorts down, up, and then no more", () => {
   const up = sortedBy(down, "reward");
   expect(up.get("order")).toBe("asc");
   expect(sortedBy(up, "reward").toString()).toBe("step=1");
+});
+
+test("the newest step comes first, so a click on its column reverses that", () => {
+  expect(orderOf(query(""))).toEqual({ key: "step", order: "desc" });
+  const up = sortedBy(query(""), "step");
+  expect(up.toString()).toBe("sort=step&order=asc");
+  expect(sortedBy(up, "step").toString()).toBe("");
 });
 
 test("a file's rows are filtered as the server would", () => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import type { Comparison, FunnelGroup } from "../src/api/types";
-import { extent, pointsOf, smoothed, tickText, ticks } from "../src/logic/chart";
+import { cut, extent, pointsOf, smoothed, spread, tickText, ticks } from "../src/logic/chart";
 import { plotsOf } from "../src/logic/curves";
-import { count, number, percent, plural, seconds, signed, steps } from "../src/logic/format";
+import { MOST_LINES, curvesOf } from "../src/logic/lines";
+import { count, indexingText, number, percent, plural, seconds, signed, steps } from "../src/logic/format";
 import { funnelFigure } from "../src/logic/figure";
-import { byStage, cause, losses, worst } from "../src/logic/funnel";
+import { byStage, cause, losses, rightAnyway, worst } from "../src/logic/funnel";
 import { OUTCOMES, accuracyText, branchText, leftOutText } from "../src/logic/outcome";
 import { chance, comparable, verdict } from "../src/logic/verdict";
 import { blocksOf, scrollFor, windowOf } from "../src/logic/window";
@@ -54,6 +55,37 @@ describe("chart", () => {
     expect(smoothed([[1, 4], [2, 4]], 0.5)[1]).toEqual([2, 4]);
   });
 
+  test("labels of lines that end in one place stand apart, inside the chart", () => {
+    expect(spread([50, 50, 10], 12, 0, 100)).toEqual([50, 62, 10]);
+    expect(spread([99, 98, 97], 12, 0, 100)).toEqual([100, 88, 76]);
+    expect([cut("retrieval", 20), cut("retrieval ndcg", 8)]).toEqual(["retrieval", "retriev…"]);
+  });
+
+  test("no chart has more lines than are told apart, and every number is in one", () => {
+    const stages = ["sought", "reach", "found", "shown", "looked", "answered", "kept", "right", "guessed", "zoomed", "read_whole", "as_text", "unjudged"];
+    const seconds = ["step", "gen", "update_actor", "update_critic", "old_log_prob", "ref", "values"].map((name) => `timing_s/${name}`);
+    const of = (names: string[]) => ({ steps: [1, 2], values: Object.fromEntries(names.map((name) => [name, [0.1, 0.2]])) });
+    const train = [...stages.map((name) => `docagent/funnel/${name}`), ...seconds];
+    const val = stages.map((name) => `val-aux/docagent/funnel/${name}`);
+    const metrics = { names: [...train, ...val], train: of(train), val: of(val) };
+    const charts = [...plotsOf(metrics.names).values()].flat().flatMap((plot) => curvesOf(plot, metrics, null, false));
+    for (const { lines } of charts) {
+      expect(lines.length).toBeLessThanOrEqual(MOST_LINES);
+      expect(new Set(lines.map(({ hue }) => hue)).size).toBe(lines.length);
+      expect(new Set(lines.map(({ label }) => label)).size).toBe(lines.length);
+    }
+    const funnel = charts.filter(({ title }) => title.startsWith("Funnel"));
+    expect(funnel.map(({ title, lines }) => [title.split(", ")[1], lines.map(({ label }) => label)])).toEqual(["training", "validation"].map((split) => [split, ["looked for", "found", "shown", "looked at", "answered right"]]));
+    expect(charts.filter(({ title }) => title.startsWith("Seconds")).map(({ lines }) => lines.length)).toEqual([4, 3]);
+  });
+
+  test("a line of another run has the hue of its own one", () => {
+    const metrics = (value: number) => ({ names: ["a", "b"], train: { steps: [1], values: { a: [value], b: [value] } }, val: { steps: [], values: {} } });
+    const plot = { title: "P", series: [{ name: "a", label: "A" }, { name: "b", label: "B" }] };
+    const [chart] = curvesOf(plot, metrics(1), { name: "other", metrics: metrics(2) }, false);
+    expect(chart?.lines.map(({ label, hue, beside }) => [label, hue, beside ?? false])).toEqual([["A", 0, false], ["B", 1, false], ["A · other", 0, true], ["B · other", 1, true]]);
+  });
+
   test("known numbers are put together, limits of terms are not terms", () => {
     const groups = plotsOf(["docagent/reward/total", "docagent/reward/format", "docagent/reward/format/max", "docagent/outcome/unjudged", "actor/entropy", "odd/one"]);
     const plots = [...groups.values()].flat();
@@ -65,14 +97,15 @@ describe("chart", () => {
 describe("funnel", () => {
   const funnel: FunnelGroup = {
     key: "", trajectories: 10, counts: { all: 10, sought: 10, reach: null, found: 5, shown: 2, looked: 2, answered: 2, kept: 2, right: 2 },
-    lost_counts: { found: 5, shown: 3 }, filters: {}, unjudged: 0, played: 10, outcomes: { right: 2, wrong: 8, unjudged: 0 }, guessed: 1, branches: {},
+    with_evidence: 1, lost_counts: { found: 4, shown: 3 }, right_anyway: { found: 1 }, unjudged_at: {}, filters: {}, unjudged: 0, played: 10, outcomes: { right: 2, wrong: 8, unjudged: 0 }, guessed: 1, branches: {},
   };
 
   test("a stage that nobody knows is no loss, and what is right is none", () => {
-    expect(losses(funnel).slice(1, 5).map((step) => [step.trajectories, step.lost])).toEqual([[10, 0], [null, 0], [5, 5], [2, 3]]);
+    expect(losses(funnel).slice(1, 5).map((step) => [step.trajectories, step.lost, step.anyway])).toEqual([[10, 0, 0], [null, 0, 0], [5, 4, 1], [2, 3, 0]]);
     expect(worst(funnel)?.stage.id).toBe("found");
     const right = (unjudged: number): number | null | undefined => losses({ ...funnel, unjudged }).at(-1)?.trajectories;
-    expect([right(0), right(8), right(10)]).toEqual([2, 2, null]);
+    expect([right(0), right(8), right(10)]).toEqual([1, 1, null]);
+    expect(rightAnyway(funnel)).toBe(1);
     expect(cause("found")).toContain("retrieval");
   });
 
@@ -87,9 +120,10 @@ describe("funnel", () => {
 
   test("unjudged answers have a row of their own, and none where there are none", () => {
     const svg = funnelFigure({ ...funnel, unjudged: 5 }, "");
-    expect(svg).toContain('x="110.0" y="309" width="190.0" height="18" fill="#9aa3b5"');
+    expect(svg).toContain('x="110.0" y="339" width="190.0" height="18" fill="#9aa3b5"');
     expect(svg).toContain(">unjudged</text>");
-    expect(svg).toContain('height="344" viewBox');
+    expect(svg).toContain('height="374" viewBox');
+    expect(svg).toContain(">right anyway</text>");
     expect(funnelFigure(funnel, "")).not.toContain("unjudged");
   });
 
@@ -105,6 +139,13 @@ describe("funnel", () => {
 
   test("stages stand in their order", () => {
     expect(byStage([{ value: "shown" }, { value: "zzz" }, { value: "all" }, { value: "found" }]).map((each) => each.value)).toEqual(["all", "found", "shown", "zzz"]);
+  });
+});
+
+describe("indexing", () => {
+  test("it is said how far a run is read, until all of it is", () => {
+    expect(indexingText({ indexing: { done: 43, total: 100 }, trajectories: 12 })).toBe("Indexing: 43 % read, 12 trajectories so far.");
+    expect(indexingText({ indexing: null, trajectories: 12 })).toBe("");
   });
 });
 

@@ -217,8 +217,12 @@ export interface FunnelGroup {
   key: string;
   trajectories: number;
   counts: Record<string, number | null>;
-  /** Wrong trajectories by the stage that they missed. */
+  /** Right answers with every gold page in the context; null if unknown. */
+  with_evidence: number | null;
+  /** Wrong, right and unjudged trajectories by the stage that they missed, after reaching the one before. */
   lost_counts: Record<string, number>;
+  right_anyway: Record<string, number>;
+  unjudged_at: Record<string, number>;
   /** Query strings for what was lost at each stage, to be added to the current filters. */
   filters: Record<string, string>;
   /** Answers that were not judged; they count as lost at no stage. */

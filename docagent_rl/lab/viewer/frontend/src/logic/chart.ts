@@ -37,6 +37,28 @@ export function extent(values: readonly number[]): [number, number] {
   return [low, high];
 }
 
+/** Places of labels at least `gap` apart, as near to their lines as possible, between `low` and `high`. */
+export function spread(places: readonly number[], gap: number, low: number, high: number): number[] {
+  const order = places.map((_, at) => at).sort((a, b) => (places[a] as number) - (places[b] as number));
+  const found = [...places];
+  let least = low;
+  for (const at of order) {
+    found[at] = Math.max(least, found[at] as number);
+    least = (found[at] as number) + gap;
+  }
+  let most = high;
+  for (const at of order.reverse()) {
+    found[at] = Math.min(most, found[at] as number);
+    most = (found[at] as number) - gap;
+  }
+  return found;
+}
+
+/** A text cut to the number of characters that fit. */
+export function cut(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, Math.max(1, most - 1)).trimEnd()}…`;
+}
+
 /** Numbers without gaps. */
 export function pointsOf(steps: readonly number[], values: readonly (number | null)[]): Point[] {
   return steps.flatMap((step, at): Point[] => {

@@ -1,5 +1,7 @@
 /** Which of a run's hundreds of numbers are plotted first, and which share a plot. */
 
+import { BRANCHES, MAIN_STAGES } from "./funnel";
+
 export interface Plot {
   title: string;
   /** Names of the numbers, and their labels in the plot. */
@@ -12,7 +14,17 @@ interface Spec {
   group: string;
   unit?: string;
   /** Exact names with labels, or a pattern whose first group is the label. */
-  of: (string | [string, string] | RegExp)[];
+  of: (string | [string, string] | RegExp | Named)[];
+}
+
+/** Names that match a pattern, under one label: the same number in training and validation. */
+interface Named {
+  pattern: RegExp;
+  label: string;
+}
+
+function named(pattern: string, label: string): Named {
+  return { pattern: new RegExp(pattern), label };
 }
 
 const SPECS: readonly Spec[] = [
@@ -20,7 +32,9 @@ const SPECS: readonly Spec[] = [
   { group: "Reward and evidence", title: "Terms", of: [/^(?:docagent|val-aux\/docagent)\/reward\/(?!total)([^/]+)$/] },
   { group: "Reward and evidence", title: "Validation", of: [/^val-core\/(.+)$/, /^val-aux\/docagent\/(reward_played)$/] },
   { group: "Reward and evidence", title: "Outcome", of: [/^(?:val-aux\/)?docagent\/outcome\/([^/]+)$/] },
-  { group: "Reward and evidence", title: "Funnel", of: [/^(?:val-aux\/)?docagent\/funnel\/([^/]+)$/] },
+  { group: "Reward and evidence", title: "Funnel: share that reached a stage", of: MAIN_STAGES.map(({ id, label }) => named(`^(?:val-aux/)?docagent/funnel/${id}$`, id === "right" ? "answered right" : label)) },
+  { group: "Reward and evidence", title: "Right without the evidence", of: [named("^(?:val-aux/)?docagent/funnel/guessed$", "trajectories"), named("^(?:val-aux/)?docagent/funnel/unsought_reward$", "share of the reward")] },
+  { group: "Reward and evidence", title: "How evidence was read", of: BRANCHES.map(({ id, label }) => named(`^(?:val-aux/)?docagent/funnel/${id}$`, label)) },
   { group: "Reward and evidence", title: "Retrieval recall", of: [["docagent/retrieval_recall", "by trajectory"], ["docagent/retriever/recall", "by search"], ["docagent/retriever/mrr", "MRR"]] },
   { group: "Actions", title: "Turns", of: [["docagent/turns", "turns"], ["docagent/pages_seen", "pages seen"]] },
   { group: "Actions", title: "Actions per trajectory", of: [/^docagent\/(searches|crops|fetches|selections|boxes|reads|read_entries|retrieval\/calls|fetch\/calls)$/] },
@@ -52,7 +66,8 @@ export function plotsOf(names: readonly string[]): Map<string, Plot[]> {
   return groups;
 }
 
-function chosen(of: string | [string, string] | RegExp, names: readonly string[]): Plot["series"] {
+function chosen(of: string | [string, string] | RegExp | Named, names: readonly string[]): Plot["series"] {
+  if (typeof of === "object" && "pattern" in of) return names.filter((name) => of.pattern.test(name)).map((name) => ({ name, label: of.label }));
   if (of instanceof RegExp) {
     return names.flatMap((name) => {
       const found = of.exec(name);

@@ -2,7 +2,7 @@
 
 import type { FunnelGroup } from "../api/types";
 import { count, percent } from "./format";
-import { UNJUDGED, losses } from "./funnel";
+import { ANYWAY, UNJUDGED, losses, rightAnyway } from "./funnel";
 
 const WIDTH = 640;
 const ROW = 30;
@@ -11,20 +11,24 @@ const BAR = 380;
 
 export function funnelFigure(group: FunnelGroup, title: string): string {
   const steps = losses(group);
-  const height = 44 + ROW * (steps.length + (group.unjudged > 0 ? 1 : 0));
+  const below = [
+    { stage: ANYWAY, trajectories: rightAnyway(group), fill: "#8cc3a2" },
+    { stage: UNJUDGED, trajectories: group.unjudged, fill: "#9aa3b5" },
+  ].filter((each) => each.trajectories > 0);
+  const height = 44 + ROW * (steps.length + below.length);
   const scale = group.trajectories > 0 ? BAR / group.trajectories : 0;
-  const rows = steps.map(({ stage, trajectories, lost }, at) => {
+  const rows = steps.map(({ stage, trajectories, lost, anyway, unjudged }, at) => {
     const y = 36 + at * ROW;
     const label = text(LABEL - 10, y + 15, stage.label, "end");
     if (trajectories === null) return label + text(LABEL, y + 15, "unknown", "start", "#777");
     const bar = rect(LABEL, y + 3, trajectories * scale, "#3356c8");
-    const gone = rect(LABEL + trajectories * scale, y + 3, lost * scale, "#e3b4af");
+    const gone = rect(LABEL + trajectories * scale, y + 3, (lost + anyway + unjudged) * scale, "#e3b4af");
     return label + bar + gone + share(y, trajectories, group);
   });
-  if (group.unjudged > 0) {
-    const y = 36 + steps.length * ROW;
-    rows.push(text(LABEL - 10, y + 15, UNJUDGED.label, "end") + rect(LABEL, y + 3, group.unjudged * scale, "#9aa3b5") + share(y, group.unjudged, group));
-  }
+  below.forEach(({ stage, trajectories, fill }, at) => {
+    const y = 36 + (steps.length + at) * ROW;
+    rows.push(text(LABEL - 10, y + 15, stage.label, "end") + rect(LABEL, y + 3, trajectories * scale, fill) + share(y, trajectories, group));
+  });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="Helvetica, Arial, sans-serif" font-size="13">`,
     `<rect width="100%" height="100%" fill="#fff"/>`,

@@ -92,15 +92,20 @@ export function parseRange(text: string | null): [number | null, number | null] 
   return [bound(text.slice(0, at)), bound(text.slice(at + 1))];
 }
 
+/** The order of a list: the newest step first, unless the query says otherwise. */
+export function orderOf(query: URLSearchParams): { key: string; order: "asc" | "desc" } {
+  return { key: query.get("sort") ?? DEFAULT_SORT, order: query.get("order") === "asc" ? "asc" : "desc" };
+}
+
 /** Sort by a column: the first click sorts in descending order, the second in ascending order, the third not at all. */
 export function sortedBy(query: URLSearchParams, key: string): URLSearchParams {
   const next = new URLSearchParams(query);
-  const now = next.get("sort");
-  const order = next.get("order") ?? "asc";
-  if (now !== key) {
+  const now = orderOf(next);
+  if (now.key !== key) {
     next.set("sort", key);
     next.set("order", "desc");
-  } else if (order === "desc") {
+  } else if (now.order === "desc") {
+    next.set("sort", key);
     next.set("order", "asc");
   } else {
     next.delete("sort");

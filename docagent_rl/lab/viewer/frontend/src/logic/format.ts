@@ -46,6 +46,12 @@ export function plural(value: number, noun: string): string {
   return `${count(value)} ${value === 1 ? noun : several}`;
 }
 
+/** How far a run is read; empty once all of it is. */
+export function indexingText({ indexing, trajectories }: { indexing: { done: number; total: number } | null; trajectories: number }): string {
+  if (indexing === null) return "";
+  return `Indexing: ${percent(indexing.done, indexing.total)} read, ${plural(trajectories, "trajectory")} so far.`;
+}
+
 /** `turn_limit` -> `turn limit`. */
 export function words(name: string): string {
   return name.replace(/_/g, " ");

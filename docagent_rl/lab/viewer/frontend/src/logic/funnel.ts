@@ -9,7 +9,7 @@ export interface Stage {
 }
 
 export const STAGES: readonly Stage[] = [
-  { id: "all", label: "questions", about: "Trajectories that were played, for questions whose evidence is known." },
+  { id: "all", label: "played", about: "All trajectories of questions whose gold pages are known." },
   { id: "sought", label: "looked for", about: "The agent searched, or opened a page." },
   { id: "reach", label: "in reach", about: "Every gold page is found with the question itself as the query." },
   { id: "found", label: "found", about: "The agent's queries returned every gold page, or the agent opened them by number." },
@@ -17,10 +17,16 @@ export const STAGES: readonly Stage[] = [
   { id: "looked", label: "looked at", about: "All gold pages could be read: whole, zoomed or as text." },
   { id: "answered", label: "answered", about: "The agent gave an answer." },
   { id: "kept", label: "kept", about: "All gold pages were still in the context when the agent answered." },
-  { id: "right", label: "right", about: "The answer was right, with or without the evidence." },
+  { id: "right", label: "right", about: "The answer was right, with all gold pages in the context." },
 ];
 
-/** Next to the stages: answers that are neither right nor lost. */
+/** Stages that stand for the funnel where few lines are drawn. */
+export const MAIN_STAGES: readonly Stage[] = STAGES.filter(({ id }) => ["sought", "found", "shown", "looked", "right"].includes(id));
+
+/** Below the stages: right answers of trajectories that left the funnel before its end. */
+export const ANYWAY: Stage = { id: "anyway", label: "right anyway", about: "The answer was right, although some gold page was not found, shown, read or kept." };
+
+/** Below the stages: answers that are neither right nor lost. */
 export const UNJUDGED: Stage = { id: "unjudged", label: "unjudged", about: "There is an answer that was not judged, because the gate of the reward was closed." };
 
 /** The ways in which evidence was read. */
@@ -34,17 +40,32 @@ export interface Step {
   stage: Stage;
   /** Null if the records do not tell. */
   trajectories: number | null;
+  /** Those that reached the stage before but not this one: wrong, right anyway, unjudged. */
   lost: number;
+  anyway: number;
+  unjudged: number;
 }
 
 export function losses(group: FunnelGroup): Step[] {
-  return STAGES.map((stage) => ({ stage, trajectories: known(group, stage.id), lost: group.lost_counts[stage.id] ?? 0 }));
+  return STAGES.map((stage) => ({
+    stage,
+    trajectories: reached(group, stage.id),
+    lost: group.lost_counts[stage.id] ?? 0,
+    anyway: group.right_anyway[stage.id] ?? 0,
+    unjudged: group.unjudged_at[stage.id] ?? 0,
+  }));
 }
 
 /** The number of trajectories that reached a stage; null if unknown, such as right answers if none was judged. */
-function known(group: FunnelGroup, stage: string): number | null {
-  const unjudged = stage === "right" && group.unjudged > 0 && group.unjudged === group.trajectories;
-  return unjudged ? null : (group.counts[stage] ?? null);
+export function reached(group: FunnelGroup, stage: string): number | null {
+  if (stage !== "right") return group.counts[stage] ?? null;
+  const noneJudged = group.unjudged > 0 && group.unjudged === group.trajectories;
+  return noneJudged ? null : group.with_evidence;
+}
+
+/** The number of right answers of trajectories that left the funnel before its end. */
+export function rightAnyway(group: FunnelGroup): number {
+  return Object.values(group.right_anyway).reduce((sum, each) => sum + each, 0);
 }
 
 /** The stage at which most are lost, which shows what fails; null if nothing is lost. */

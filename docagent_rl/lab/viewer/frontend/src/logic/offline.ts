@@ -9,7 +9,7 @@ export function answerRows(rows: readonly Row[], query: URLSearchParams): Rows {
   const found = rows.filter((row) => matches(row, query));
   const key = query.get("sort");
   if (key !== null) {
-    const sign = query.get("order") === "desc" ? -1 : 1;
+    const sign = query.get("order") === "asc" ? 1 : -1;
     found.sort((a, b) => order(sortValue(a, key), sortValue(b, key), sign));
   }
   const offset = Number(query.get("offset") ?? 0);

@@ -1,4 +1,5 @@
 import type { Row, Run } from "../api/types";
+import { cut } from "../logic/chart";
 import { stageName } from "../logic/funnel";
 import { count, fixed, number, seconds, words } from "../logic/format";
 import { OutcomeMark } from "../ui/outcome";
@@ -14,11 +15,27 @@ export interface Column {
 }
 
 const QUESTION = "auto";
-const LEAST_QUESTION = 260;
+/** A question has two lines; a window that is narrower than `NARROW` leaves it less room. */
+const NARROW = 700;
+const leastQuestion = (available: number): number => (available < NARROW ? 170 : 340);
+/** Columns in the order in which they get room; those that are not named come last. */
+const FIRST = ["reward", "question", "answer", "step", "turns", "invalid", "end"];
 
 /** The width below which the list scrolls sideways. */
-export function leastWidth(columns: readonly Column[]): number {
-  return columns.reduce((sum, column) => sum + (column.width === QUESTION ? LEAST_QUESTION : parseFloat(column.width)), 0);
+export function leastWidth(columns: readonly Column[], available: number): number {
+  return columns.reduce((sum, column) => sum + (column.width === QUESTION ? leastQuestion(available) : parseFloat(column.width)), 0);
+}
+
+/** The columns that fit, in their order: a table that scrolls sideways hides what it is not known to have. */
+export function fitting(columns: readonly Column[], available: number): Column[] {
+  const rank = ({ key }: Column): number => FIRST.indexOf(key) >>> 0;
+  const chosen: Column[] = [];
+  for (const column of [...columns].sort((a, b) => rank(a) - rank(b))) {
+    const necessary = rank(column) < 3;
+    if (!necessary && leastWidth([...chosen, column], available) > available) break;
+    chosen.push(column);
+  }
+  return columns.filter((column) => chosen.includes(column));
 }
 
 /** Most terms with columns of their own; the others have filters and a tooltip. */
@@ -27,9 +44,9 @@ const MOST_TERMS = 4;
 export function columnsOf(run: Run): Column[] {
   const terms = run.terms.filter((name) => name !== "total").slice(0, MOST_TERMS);
   const columns: Column[] = [
-    { key: "reward", title: "Reward", sort: "reward", width: "84px" },
+    { key: "reward", title: "Reward", sort: "reward", width: "88px" },
     { key: "question", title: "Question", sort: "question", width: QUESTION },
-    { key: "answer", title: "Answer", sort: null, width: "120px", about: "what the agent answered, and whether it is right; gold on hover" },
+    { key: "answer", title: "Answer", sort: null, width: "116px", about: "what the agent answered, and whether it is right; gold on hover" },
     { key: "step", title: "Step", sort: "step", width: "62px", number: true },
   ];
   if (run.systems.length > 1) columns.push({ key: "system", title: "System", sort: null, width: "92px" });
@@ -39,8 +56,8 @@ export function columnsOf(run: Run): Column[] {
     { key: "invalid", title: "Invalid", sort: "invalid", width: "60px", number: true, about: "invalid actions" },
     { key: "images", title: "Images", sort: "images", width: "62px", number: true },
     { key: "tokens", title: "Tokens", sort: "tokens", width: "66px", number: true, about: "tokens of the response" },
-    { key: "end", title: "Ended by", sort: null, width: "92px" },
-    { key: "stage", title: "Stage", sort: null, width: "82px", about: "the last stage of the evidence funnel that it passed" },
+    { key: "end", title: "Ended by", sort: null, width: "118px" },
+    { key: "stage", title: "Stage", sort: null, width: "112px", about: "the last stage of the evidence funnel that it passed" },
   );
   return columns;
 }
@@ -61,7 +78,7 @@ function Cell({ row, column, href }: { row: Row; column: string; href: string })
   if (column.startsWith("term:")) return <>{dim(row.terms[column.slice(5)])}</>;
   switch (column) {
     case "question":
-      return <a href={href} title={row.question}>{row.question || row.question_id}</a>;
+      return <a href={href} title={cut(row.question, 1000)}>{cut(row.question, 400) || row.question_id}</a>;
     case "answer":
       return <><OutcomeMark outcome={row.outcome} /> <span class={row.answer === null ? "muted" : ""} title={`gold: ${row.gold.join(" | ") || "(unanswerable)"}`}>{row.answer ?? "–"}</span></>;
     case "step":

@@ -1,75 +1,131 @@
+import type { ComponentChildren } from "preact";
 import type { FunnelGroup } from "../api/types";
 import { withValue } from "../logic/filters";
 import { count, percent, plural } from "../logic/format";
-import { BRANCHES, UNJUDGED, losses } from "../logic/funnel";
+import { ANYWAY, BRANCHES, UNJUDGED, losses, rightAnyway, type Stage, type Step } from "../logic/funnel";
 import { branchText } from "../logic/outcome";
 import { link } from "../logic/route";
 
-/** The stages of one group of trajectories as bars, with links to what was lost between them. */
-export function FunnelBars({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
-  const steps = losses(group);
+interface Where {
+  group: FunnelGroup;
+  run: number;
+  filters: URLSearchParams;
+}
+
+/** The stages of one group of trajectories as bars: each is the one before, less those that left, which are linked. */
+export function FunnelBars(where: Where) {
+  const { group } = where;
+  const anyway = rightAnyway(group);
   return (
-    <ol class="funnel">
-      {steps.map(({ stage, trajectories, lost }) => (
-        <li key={stage.id}>
-          <span class="funnel-label" title={stage.about}>{stage.label}</span>
-          {trajectories === null ? (
-            <span class="funnel-unknown muted">unknown</span>
-          ) : (
-            <span class="funnel-bar" role="img" aria-label={`${stage.label}: ${plural(trajectories, "trajectory")}, ${percent(trajectories, group.trajectories)}`}>
-              <span class="fill" style={{ width: `${group.trajectories ? (100 * trajectories) / group.trajectories : 0}%` }} />
-              <span class="gone" style={{ width: `${group.trajectories ? (100 * lost) / group.trajectories : 0}%` }} />
-            </span>
-          )}
-          <span class="num funnel-count">{trajectories === null ? "" : count(trajectories)}</span>
-          <span class="num muted funnel-share">{trajectories === null ? "" : percent(trajectories, group.trajectories)}</span>
-          <span class="funnel-lost">
-            {lost > 0 && (
-              <a href={link("trajectories", run, lostQuery(filters, group.filters[stage.id] ?? ""))}>
-                <span aria-hidden="true">−</span>
-                <span class="num">{count(lost)}</span> lost
-              </a>
-            )}
-          </span>
-          <span class="funnel-about muted">{stage.about}</span>
-          {stage.id === "looked" && <Branches group={group} run={run} filters={filters} />}
-          {stage.id === "right" && group.guessed > 0 && (
-            <span class="funnel-ways"><a href={link("trajectories", run, withValue(filters, "guessed", "1"))}>{count(group.guessed)} of them</a> without having been shown the evidence</span>
-          )}
-        </li>
-      ))}
-      {group.unjudged > 0 && <Unjudged group={group} run={run} filters={filters} />}
-    </ol>
+    <div class="funnel-whole">
+      <p class="funnel-row funnel-head muted" aria-hidden="true">
+        <span>stage</span><span /><span class="funnel-count">reached</span><span class="funnel-share">of all</span>
+      </p>
+      <ol class="funnel">
+        {losses(group).map((step) => <StageRow key={step.stage.id} step={step} {...where} />)}
+      </ol>
+      {anyway + group.unjudged > 0 && (
+        <ul class="funnel-apart" aria-label="Outside the funnel">
+          {anyway > 0 && <Apart stage={ANYWAY} trajectories={anyway} {...where}><Guessed {...where} /></Apart>}
+          {group.unjudged > 0 && <Apart stage={UNJUDGED} trajectories={group.unjudged} {...where}><Show query={withValue(where.filters, "outcome", "unjudged")} run={where.run} trajectories={group.unjudged} /></Apart>}
+        </ul>
+      )}
+    </div>
   );
 }
 
-/** The unjudged answers, below the stages: they are neither right nor lost. */
-function Unjudged({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
-  const share = percent(group.unjudged, group.trajectories);
+function StageRow({ step, ...where }: Where & { step: Step }) {
+  const { group } = where;
+  const { stage, trajectories } = step;
+  const left = step.lost + step.anyway + step.unjudged;
   return (
-    <li>
-      <span class="funnel-label" title={UNJUDGED.about}>{UNJUDGED.label}</span>
-      <span class="funnel-bar" role="img" aria-label={`${UNJUDGED.label}: ${plural(group.unjudged, "trajectory")}, ${share}`}>
-        <span class="unjudged" style={{ width: `${(100 * group.unjudged) / group.trajectories}%` }} />
-      </span>
-      <span class="num funnel-count">{count(group.unjudged)}</span>
-      <span class="num muted funnel-share">{share}</span>
-      <span class="funnel-lost">
-        <a href={link("trajectories", run, withValue(filters, "outcome", "unjudged"))}>show</a>
-      </span>
-      <span class="funnel-about muted">{UNJUDGED.about}</span>
+    <li class="funnel-row">
+      <span class="funnel-label" title={stage.about}>{stage.label}</span>
+      {trajectories === null ? <span class="funnel-unknown muted">unknown</span> : (
+        <Bars stage={stage} all={group.trajectories} trajectories={trajectories} gone={left} />
+      )}
+      <Numbers trajectories={trajectories} all={group.trajectories} />
+      <span class="funnel-about muted">{stage.about}</span>
+      {left > 0 && <Left step={step} left={left} {...where} />}
+      {stage.id === "looked" && <Branches {...where} />}
     </li>
   );
 }
 
-/** How the evidence was read, and how often that led to a right answer. */
-function Branches({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
-  const ways = BRANCHES.filter(({ id }) => (group.branches[id]?.trajectories ?? 0) > 0);
+function Bars({ stage, all, trajectories, gone, fill = "fill" }: { stage: Stage; all: number; trajectories: number; gone?: number; fill?: string }) {
+  const width = (part: number): string => `${all > 0 ? (100 * part) / all : 0}%`;
   return (
-    <span class="funnel-ways muted">
+    <span class="funnel-bar" role="img" aria-label={`${stage.label}: ${plural(trajectories, "trajectory")}, ${percent(trajectories, all)}`}>
+      <span class={fill} style={{ width: width(trajectories) }} />
+      {gone !== undefined && <span class="gone" style={{ width: width(gone) }} />}
+    </span>
+  );
+}
+
+function Numbers({ trajectories, all }: { trajectories: number | null; all: number }) {
+  return (
+    <>
+      <span class="num funnel-count">{trajectories === null ? "" : count(trajectories)}</span>
+      <span class="num muted funnel-share">{trajectories === null ? "" : percent(trajectories, all)}</span>
+    </>
+  );
+}
+
+/** Those that reached the stage before but not this one, by what their answer was. */
+function Left({ step, left, group, run, filters }: Where & { step: Step; left: number }) {
+  const own = group.filters[step.stage.id] ?? "";
+  const to = (outcome: string | null): string => {
+    const query = lostQuery(filters, own);
+    if (outcome !== null) query.set("outcome", outcome);
+    return link("trajectories", run, query);
+  };
+  return (
+    <span class="funnel-left">
+      <span class="muted">{count(left)} left here:</span>
+      {step.lost > 0 && <a class="funnel-lost" href={to(null)}>{count(step.lost)} wrong</a>}
+      {step.anyway > 0 && <a href={to("right")}>{count(step.anyway)} right anyway</a>}
+      {step.unjudged > 0 && <a href={to("unjudged")}>{count(step.unjudged)} unjudged</a>}
+    </span>
+  );
+}
+
+/** A row below the stages. */
+function Apart({ stage, trajectories, group, children }: Where & { stage: Stage; trajectories: number; children: ComponentChildren }) {
+  return (
+    <li class="funnel-row">
+      <span class="funnel-label" title={stage.about}>{stage.label}</span>
+      <Bars stage={stage} all={group.trajectories} trajectories={trajectories} fill={stage.id} />
+      <Numbers trajectories={trajectories} all={group.trajectories} />
+      <span class="funnel-about muted">{stage.about}</span>
+      <span class="funnel-left">{children}</span>
+    </li>
+  );
+}
+
+function Show({ query, run, trajectories }: { query: URLSearchParams; run: number; trajectories: number }) {
+  return <a href={link("trajectories", run, query)}>Show {plural(trajectories, "trajectory")}</a>;
+}
+
+/** Right answers of trajectories that were not even shown every gold page. */
+function Guessed({ group, run, filters }: Where) {
+  if (group.guessed === 0) return null;
+  return (
+    <>
+      <a href={link("trajectories", run, withValue(filters, "guessed", "1"))}>{count(group.guessed)} of them</a>
+      <span class="muted">without having been shown the evidence</span>
+    </>
+  );
+}
+
+/** How the evidence was read, and how often that led to a right answer. */
+function Branches({ group, run, filters }: Where) {
+  const ways = BRANCHES.filter(({ id }) => (group.branches[id]?.trajectories ?? 0) > 0);
+  if (ways.length === 0) return null;
+  return (
+    <span class="funnel-left muted">
       {ways.map(({ id, label, about }) => (
         <span key={id} title={about}>
-          <a href={link("trajectories", run, withValue(filters, "branch", id))}>{label} {count(group.branches[id]!.trajectories)}</a>{branchText(group.branches[id]!)}
+          <a href={link("trajectories", run, withValue(filters, "branch", id))}>{count(group.branches[id]!.trajectories)} {label}</a>{branchText(group.branches[id]!)}
         </span>
       ))}
     </span>

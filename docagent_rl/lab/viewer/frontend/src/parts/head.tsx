@@ -6,6 +6,7 @@ import { answerOf, goldOf, questionOf } from "../logic/answer";
 import { fixed, signed, words } from "../logic/format";
 import { OUTCOMES } from "../logic/outcome";
 import { link } from "../logic/route";
+import { Question } from "./question";
 
 /** Question, answers and facts of a trajectory, with navigation. */
 export function TrajectoryHead({ trajectory, run, group, previous, next, list, place }: {
@@ -28,11 +29,11 @@ export function TrajectoryHead({ trajectory, run, group, previous, next, list, p
         <span class="muted" aria-hidden="true">/</span>
         <span class="muted mono">{id}</span>
         <span class="grow" />
-        {place !== null && <span class="muted num">{place}</span>}
+        {place !== null && <span class="muted num place">{place}</span>}
         <Step href={previous} title="Previous trajectory ([)">←</Step>
         <Step href={next} title="Next trajectory (])">→</Step>
       </div>
-      <h1>{questionOf(trajectory)}</h1>
+      <Question text={questionOf(trajectory)} />
       <dl class="answers">
         <div>
           <dt>gold</dt>

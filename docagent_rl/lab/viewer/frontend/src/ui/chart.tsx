@@ -1,25 +1,24 @@
 import { useRef, useState } from "preact/hooks";
-import { extent, pointsOf, ticks, tickText, type Point } from "../logic/chart";
+import { cut, extent, pointsOf, spread, ticks, tickText, type Point } from "../logic/chart";
 import { number } from "../logic/format";
+import { MOST_LINES, type Line } from "../logic/lines";
 import { useWidth } from "./hooks";
-
-export interface Line {
-  label: string;
-  steps: readonly number[];
-  values: readonly (number | null)[];
-  /** The hue; lines with the same meaning in two runs share it. */
-  hue?: number;
-  /** Belongs to the other run, and is drawn lighter. */
-  beside?: boolean;
-}
 
 const HEIGHT = 116;
 const LEFT = 40;
 const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 18;
+/** Labels at the ends of lines: their distance, the width of a character, and the most of a chart that they take. */
+const LABEL_GAP = 13;
+const LABEL_CHARACTER = 6.2;
+const LABEL_SHARE = 0.46;
 
-/** Lines over steps, each with a hue and a dash of its own; the legend shows the value that is pointed at, or the last. */
+/** Lines over steps, each with a hue and a dash of its own.
+ *
+ * Labels stand at the ends of several lines, or in a legend where there are too many; each with the value that is
+ * pointed at, or the last one.
+ */
 export function Chart({ title, lines, unit, onStep, stepLabel }: {
   title: string;
   lines: readonly Line[];
@@ -35,8 +34,13 @@ export function Chart({ title, lines, unit, onStep, stepLabel }: {
   const steps = [...new Set(all.map(([step]) => step))].sort((a, b) => a - b);
   const [low, high] = extent(all.map(([, value]) => value));
   const [first, last] = [steps[0] ?? 0, steps[steps.length - 1] ?? 1];
+  const shown = pointed ?? last;
+  const direct = drawn.length > 1 && drawn.length <= MOST_LINES;
+  const told = drawn.map((line) => number(valueAt(line.points, shown) ?? (pointed === null ? (line.points.at(-1)?.[1] ?? null) : null)));
+  const longest = Math.max(0, ...drawn.map((line, at) => line.label.length + 1 + (told[at] as string).length));
+  const right = direct ? Math.min(RIGHT + 12 + longest * LABEL_CHARACTER, width * LABEL_SHARE) : RIGHT;
   const x = (step: number): number =>
-    last === first ? LEFT + (width - LEFT - RIGHT) / 2 : LEFT + ((step - first) / (last - first)) * (width - LEFT - RIGHT);
+    last === first ? LEFT + (width - LEFT - right) / 2 : LEFT + ((step - first) / (last - first)) * (width - LEFT - right);
   const y = (value: number): number => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const nearest = (clientX: number): number | null => {
     const box = ref.current?.getBoundingClientRect();
@@ -44,7 +48,6 @@ export function Chart({ title, lines, unit, onStep, stepLabel }: {
     const at = clientX - box.left;
     return steps.reduce((best, step) => (Math.abs(x(step) - at) < Math.abs(x(best) - at) ? step : best));
   };
-  const shown = pointed ?? last;
   const marks = ticks(low, high, 3);
   return (
     <figure class="chart">
@@ -66,11 +69,11 @@ export function Chart({ title, lines, unit, onStep, stepLabel }: {
         <svg width={width} height={HEIGHT} role="img" aria-label={`${title}: ${summary(drawn)}`}>
           {marks.map((tick) => (
             <g key={tick}>
-              <line class="grid" x1={LEFT} x2={width - RIGHT} y1={y(tick)} y2={y(tick)} />
+              <line class="grid" x1={LEFT} x2={width - right} y1={y(tick)} y2={y(tick)} />
               <text class="tick" x={LEFT - 6} y={y(tick) + 3.5} text-anchor="end">{tickText(tick, marks)}</text>
             </g>
           ))}
-          {stepTicks(first, last, width).map((tick) => (
+          {stepTicks(first, last, width - right).map((tick) => (
             <text key={tick} class="tick" x={x(tick)} y={HEIGHT - 4} text-anchor="middle">{tick}</text>
           ))}
           {pointed !== null && <line class="pointer" x1={x(pointed)} x2={x(pointed)} y1={TOP} y2={HEIGHT - BOTTOM} />}
@@ -85,18 +88,51 @@ export function Chart({ title, lines, unit, onStep, stepLabel }: {
               )}
             </g>
           ))}
+          {direct && <EndLabels lines={drawn} told={told} x={x} y={y} left={width - right + 4} most={Math.floor((right - 16) / LABEL_CHARACTER)} />}
         </svg>
       </div>
-      <ul class="legend">
-        {drawn.map((line, at) => (
-          <li key={line.label} class={style(line, at)}>
-            <svg width="14" height="8" aria-hidden="true"><line x1="0" x2="14" y1="4" y2="4" /></svg>
-            <span class="legend-name">{line.label}</span>
-            <span class="num">{number(valueAt(line.points, shown))}</span>
-          </li>
-        ))}
-      </ul>
+      {!direct && (
+        <ul class="legend">
+          {drawn.map((line, at) => (
+            <li key={line.label} class={style(line, at)}>
+              <svg width="14" height="8" aria-hidden="true"><line x1="0" x2="14" y1="4" y2="4" /></svg>
+              <span class="legend-name">{line.label}</span>
+              <span class="num">{told[at]}</span>
+            </li>
+          ))}
+        </ul>
+      )}
     </figure>
+  );
+}
+
+/** The names and values of lines next to their ends. */
+function EndLabels({ lines, told, x, y, left, most }: {
+  lines: readonly (Line & { points: readonly Point[] })[];
+  told: readonly string[];
+  x: (step: number) => number;
+  y: (value: number) => number;
+  left: number;
+  most: number;
+}) {
+  const ends = lines.map((line): Point => line.points.at(-1) ?? [0, 0]);
+  const places = spread(ends.map(([, value]) => y(value)), LABEL_GAP, TOP, HEIGHT - BOTTOM + 4);
+  return (
+    <>
+      {lines.map((line, at) => {
+        const [step, value] = ends[at] as Point;
+        const place = places[at] as number;
+        return (
+          <g key={line.label} class={`end-label ${style(line, at)}`}>
+            <path d={`M${x(step).toFixed(1)} ${y(value).toFixed(1)}L${left + 6} ${place.toFixed(1)}`} />
+            <text x={left + 9} y={place + 3.5}>
+              <title>{`${line.label}: ${told[at]}`}</title>
+              {cut(line.label, most - (told[at] as string).length - 1)} <tspan class="value">{told[at]}</tspan>
+            </text>
+          </g>
+        );
+      })}
+    </>
   );
 }
 

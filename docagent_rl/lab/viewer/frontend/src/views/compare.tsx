@@ -76,7 +76,7 @@ function Summary({ data, a, b, measure }: { data: Comparison; a: string; b: stri
     <section class="summary" aria-label="Result">
       <p class="verdict">{verdict(data, a, b)}</p>
       {rewarded && data.same_reward !== true && (
-        <p class="muted">{data.same_reward === null && "It is unknown whether both use the same reward. "}A: {data.formula_a ?? "unknown"}. B: {data.formula_b ?? "unknown"}.</p>
+        <p class="muted">{data.same_reward === null && "It is unknown whether both use the same reward. "}{(data.formula_a ?? data.formula_b) !== null && <>Reward of A: {data.formula_a ?? "unknown"}. Reward of B: {data.formula_b ?? "unknown"}.</>}</p>
       )}
       {leftOut !== "" && <p class="muted">{leftOut}</p>}
       <dl class="answers">

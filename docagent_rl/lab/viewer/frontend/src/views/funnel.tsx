@@ -1,11 +1,12 @@
+import { useState } from "preact/hooks";
 import { exported } from "../api/client";
 import { runPath } from "../api/paths";
 import type { Facets, Funnel, FunnelGroup, Run } from "../api/types";
 import { useApi } from "../api/use";
 import { filtersOf, withValue } from "../logic/filters";
-import { count, percent, plural, words } from "../logic/format";
+import { count, indexingText, percent, plural, words } from "../logic/format";
 import { funnelFigure } from "../logic/figure";
-import { STAGES, UNJUDGED, cause, worst } from "../logic/funnel";
+import { ANYWAY, MAIN_STAGES, STAGES, UNJUDGED, cause, reached, rightAnyway, worst } from "../logic/funnel";
 import { accuracyText } from "../logic/outcome";
 import { link, type Route } from "../logic/route";
 import { Chips, FacetPanel } from "../parts/facets";
@@ -13,6 +14,7 @@ import { FunnelBars } from "../parts/funnel";
 import { Chart } from "../ui/chart";
 import { Section, Waiting } from "../ui/basics";
 import { go, replace } from "../ui/location";
+import { PANEL_PX } from "./trajectories";
 import { save } from "../ui/save";
 
 const BY: [string, string][] = [["none", "nothing"], ["step", "step"], ["system", "system"], ["kind", "evidence"], ["dataset", "dataset"], ["split", "split"]];
@@ -27,11 +29,13 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
   const facets = useApi<Facets>(runPath(run.id, "facets", filters), run.revision);
   const change = (query: URLSearchParams): void => replace({ ...route, query });
   const all = whole.data?.groups[0];
+  const [panel, setPanel] = useState(() => !exported && window.innerWidth > PANEL_PX);
   return (
-    <div class={exported ? "trajectories" : "with-panel trajectories"}>
-      {!exported && <FacetPanel facets={facets.data} query={route.query} change={change} />}
+    <div class={panel ? "with-panel trajectories" : "trajectories"}>
+      {panel && <FacetPanel facets={facets.data} query={route.query} change={change} />}
       <div class="page">
         <div class="page-head">
+          {!exported && <button type="button" class="quiet" aria-pressed={panel} onClick={() => setPanel(!panel)}>Filters</button>}
           <h1>Evidence funnel</h1>
           {!exported && <label>
             <span class="muted">by </span>
@@ -44,7 +48,7 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
           {!exported && <span class="muted">{together(run, filters)}</span>}
         </div>
         {whole.data === undefined || all === undefined ? (
-          <Waiting error={whole.error} loading={whole.loading} empty="The evidence is unknown for all trajectories here." />
+          <Waiting error={whole.error} loading={whole.loading} empty={run.indexing === null ? "The evidence is unknown for all trajectories here." : indexingText(run)} />
         ) : (
           <>
             <Verdict group={all} />
@@ -92,7 +96,10 @@ export function Verdict({ group }: { group: FunnelGroup }) {
 }
 
 function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: number; filters: URLSearchParams }) {
-  const unjudged = funnel.groups.some((group) => group.unjudged > 0);
+  const apart = [
+    { ...ANYWAY, of: rightAnyway },
+    { ...UNJUDGED, of: (group: FunnelGroup) => group.unjudged },
+  ].filter(({ of }) => funnel.groups.some((group) => of(group) > 0));
   return (
     <div class="scroll-x" tabIndex={0} role="region" aria-label="The funnel by group">
       <table class="plain">
@@ -100,7 +107,7 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
           <tr>
             <th scope="col">{BY.find(([each]) => each === by)?.[1]}</th>
             {STAGES.map((stage) => <th key={stage.id} scope="col" class="num" title={stage.about}>{stage.label}</th>)}
-            {unjudged && <th scope="col" class="num" title={UNJUDGED.about}>{UNJUDGED.label}</th>}
+            {apart.map((each) => <th key={each.id} scope="col" class="num" title={each.about}>{each.label}</th>)}
           </tr>
         </thead>
         <tbody>
@@ -108,8 +115,8 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
             <tr key={group.key}>
               <th scope="row"><a href={link("trajectories", run, withValue(filters, by, group.key))}>{words(group.key) || "none"}</a></th>
               {STAGES.map((stage, at) => {
-                const value = group.counts[stage.id];
-                if (value === null || value === undefined) return <td key={stage.id} class="num muted">–</td>;
+                const value = reached(group, stage.id);
+                if (value === null) return <td key={stage.id} class="num muted">–</td>;
                 const share = group.trajectories > 0 ? value / group.trajectories : 0;
                 return (
                   <td key={stage.id} class={`num heat h${Math.round(share * 5)}`} title={`${count(value)} of ${count(group.trajectories)}`}>
@@ -117,7 +124,7 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
                   </td>
                 );
               })}
-              {unjudged && <td class="num" title={`${count(group.unjudged)} of ${count(group.trajectories)}`}>{percent(group.unjudged, group.trajectories)}</td>}
+              {apart.map((each) => <td key={each.id} class="num" title={`${count(each.of(group))} of ${count(group.trajectories)}`}>{percent(each.of(group), group.trajectories)}</td>)}
             </tr>
           ))}
         </tbody>
@@ -130,20 +137,17 @@ function OverSteps({ funnel, run, filters }: { funnel: Funnel; run: number; filt
   const groups = [...funnel.groups].sort((a, b) => Number(a.key) - Number(b.key));
   const steps = groups.map((group) => Number(group.key));
   if (steps.length < 2 || steps.some(Number.isNaN)) return null;
-  const lines = STAGES.slice(1).map((stage) => ({
+  const lines = MAIN_STAGES.map((stage) => ({
     label: stage.label,
     steps,
     values: groups.map((group) => {
-      const value = group.counts[stage.id];
-      return value === null || value === undefined || group.trajectories === 0 ? null : value / group.trajectories;
+      const value = reached(group, stage.id);
+      return value === null || group.trajectories === 0 ? null : value / group.trajectories;
     }),
   }));
-  if (groups.some((group) => group.unjudged > 0)) {
-    lines.push({ label: UNJUDGED.label, steps, values: groups.map((group) => (group.trajectories === 0 ? null : group.unjudged / group.trajectories)) });
-  }
   return (
     <div class="charts wide">
-      <Chart title="Share of trajectories by stage" lines={lines} onStep={(step) => go(link("trajectories", run, withValue(filters, "step", String(step))))} />
+      <Chart title="Share of trajectories that reached a stage" lines={lines} onStep={(step) => go(link("trajectories", run, withValue(filters, "step", String(step))))} />
     </div>
   );
 }

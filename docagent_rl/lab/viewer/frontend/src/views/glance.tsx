@@ -3,12 +3,12 @@ import { runPath } from "../api/paths";
 import type { Funnel, Metrics, Run, Warning } from "../api/types";
 import { useApi } from "../api/use";
 import { plotsOf, type Plot } from "../logic/curves";
-import { smoothed, pointsOf } from "../logic/chart";
 import { withValue } from "../logic/filters";
-import { count, plural, steps as stepsText } from "../logic/format";
+import { curvesOf } from "../logic/lines";
+import { count, indexingText, plural, steps as stepsText } from "../logic/format";
 import { link, type Route } from "../logic/route";
 import { FunnelBars } from "../parts/funnel";
-import { Chart, type Line } from "../ui/chart";
+import { Chart } from "../ui/chart";
 import { Section, Waiting } from "../ui/basics";
 import { go, replace } from "../ui/location";
 import { Verdict } from "./funnel";
@@ -31,11 +31,11 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
       </header>
       <div class="glance-top">
         <Section title="Warnings" aside={run.indexing === null && warnings.data && <span class="muted num">{warnings.data.length}</span>}>
-          {warnings.data === undefined ? <Waiting {...warnings} /> : <Warnings warnings={warnings.data} run={run.id} indexing={indexing} />}
+          {warnings.data === undefined ? <Waiting {...warnings} /> : <Warnings warnings={warnings.data} run={run} />}
         </Section>
         <Section title={`Evidence funnel${latest.has("step") ? ` of ${latest.get("split") === "val" ? "validation" : "training"}, step ${latest.get("step")}` : ""}`} aside={<a href={link("funnel", run.id, latest)}>By step, system, evidence</a>}>
           {funnel.data === undefined || group === undefined ? (
-            <Waiting {...funnel} empty={indexing ? INDEXING : "The evidence is unknown for all trajectories here."} />
+            <Waiting {...funnel} empty={indexing ? indexingText(run) : "The evidence is unknown for all trajectories here."} />
           ) : (
             <>
               <Verdict group={group} />
@@ -58,10 +58,8 @@ function latestOf(run: Run): URLSearchParams {
   return new URLSearchParams(step === undefined ? {} : { split, step: String(step) });
 }
 
-const INDEXING = "The run is still being indexed.";
-
-function Warnings({ warnings, run, indexing }: { warnings: Warning[]; run: number; indexing: boolean }) {
-  if (warnings.length === 0) return <p class="muted">{indexing ? `${INDEXING} Warnings will appear here.` : "No warnings."}</p>;
+function Warnings({ warnings, run }: { warnings: Warning[]; run: Run }) {
+  if (warnings.length === 0) return <p class="muted">{run.indexing === null ? "No warnings." : `${indexingText(run)} Warnings appear here afterwards.`}</p>;
   return (
     <ul class="warnings">
       {warnings.map((warning) => (
@@ -73,15 +71,13 @@ function Warnings({ warnings, run, indexing }: { warnings: Warning[]; run: numbe
           </p>
           <p>{warning.text}</p>
           {warning.filter !== null && warning.filter !== "" && (
-            <a href={link("trajectories", run, new URLSearchParams(warning.filter))}>Show the trajectories</a>
+            <a href={link("trajectories", run.id, new URLSearchParams(warning.filter))}>Show the trajectories</a>
           )}
         </li>
       ))}
     </ul>
   );
 }
-
-const SPLITS = ["train", "val"] as const;
 
 interface Beside {
   run: Run;
@@ -114,9 +110,11 @@ function Curves({ metrics, beside, run, runs, route }: { metrics: Metrics; besid
       {[...groups].map(([title, plots]) => (
         <Section key={title} title={title}>
           <div class="charts">
-            {plots.map((plot) => (
-              <Chart key={plot.title} title={plot.title} unit={plot.unit} lines={linesOf(plot, metrics, beside, smooth)} onStep={open} />
-            ))}
+            {plots.flatMap((plot) =>
+              curvesOf(plot, metrics, beside && { name: beside.run.name, metrics: beside.metrics }, smooth).map(({ title: name, lines }) => (
+                <Chart key={name} title={name} unit={plot.unit} lines={lines} onStep={open} />
+              )),
+            )}
           </div>
         </Section>
       ))}
@@ -147,38 +145,12 @@ function found(names: readonly string[], text: string): Map<string, Plot[]> {
   return plots.length === 0 ? new Map() : new Map([[plural(plots.length, "number"), plots]]);
 }
 
-function linesOf(plot: Plot, metrics: Metrics, beside: Beside | null, smooth: boolean): Line[] {
-  const own = told(plotted(plot, metrics, "", smooth));
-  if (beside === null) return own.map((line, hue) => ({ ...line, hue }));
-  const theirs = plotted(plot, beside.metrics, ` · ${beside.run.name}`, smooth).map((line) => ({ ...line, beside: true }));
-  return [...own, ...told(theirs)];
-}
-
-/** If there are many lines, those that are always zero are left out. */
-function told(lines: Line[]): Line[] {
-  const some = lines.filter((line) => line.values.some((value) => value !== null && value !== 0));
-  return lines.length > 3 && some.length > 0 ? some : lines;
-}
-
-/** The lines of a plot; if it has both, their labels say whether they are from training or validation. */
-function plotted(plot: Plot, metrics: Metrics, behind: string, smooth: boolean): Line[] {
-  const splits = SPLITS.filter((split) => plot.series.some(({ name }) => metrics[split].values[name] !== undefined));
-  return plot.series.flatMap(({ name, label }, hue) => splits.flatMap((split): Line[] => {
-    const values = metrics[split].values[name];
-    if (values === undefined || values.every((value) => value === null)) return [];
-    const line = { label: `${label}${splits.length > 1 ? `, ${split}` : ""}${behind}`, steps: metrics[split].steps, values, hue };
-    if (!smooth) return [line];
-    const points = smoothed(pointsOf(line.steps, values), 0.8);
-    return [{ ...line, steps: points.map(([step]) => step), values: points.map(([, value]) => value) }];
-  }));
-}
-
 function facts(run: Run): string {
   const train = run.steps.train ?? [];
   const val = run.steps.val ?? [];
   return [
     run.systems.join(", "),
-    plural(run.trajectories, "trajectory"),
+    run.indexing !== null ? indexingText(run) : plural(run.trajectories, "trajectory"),
     train.length > 0 && `${stepsText(train)} trained`,
     val.length > 0 && `validated ${val.length === 1 ? "once" : `${count(val.length)} times`}`,
   ].filter(Boolean).join(" · ");

@@ -6,6 +6,7 @@ import { answerOf } from "../logic/answer";
 import { fixed, signed, words } from "../logic/format";
 import { segments } from "../logic/spans";
 import { link, type Route } from "../logic/route";
+import { Question } from "../parts/question";
 import { Bar, Waiting } from "../ui/basics";
 import { useKeys } from "../ui/keys";
 import { go } from "../ui/location";
@@ -35,7 +36,7 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
           <span class="muted">group of {trajectories.length}</span>
           <span class="muted num">{first && `${first.split === "val" ? "validation" : "training"}, step ${first.step}`}</span>
         </div>
-        <h1>{data.question}</h1>
+        <Question text={data.question} />
         <p class="muted">gold: <b class="plain-text">{data.gold.join(" | ") || "unanswerable"}</b>. {partingText(parting, trajectories.length)} {spread(rewards)}</p>
       </header>
       <div class="scroll-x group-scroll" tabIndex={0} role="region" aria-label="Trajectories side by side">

@@ -2,24 +2,30 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { runPath } from "../api/paths";
 import type { Facets, Row, Run } from "../api/types";
 import { useApi } from "../api/use";
-import { count, plural } from "../logic/format";
-import { filtersOf, listOf, sortedBy, withValue } from "../logic/filters";
+import { count, indexingText, plural } from "../logic/format";
+import { filtersOf, listOf, orderOf, sortedBy, withValue } from "../logic/filters";
 import { link, type Route } from "../logic/route";
 import { blocksOf, scrollFor, windowOf } from "../logic/window";
-import { columnsOf, leastWidth, RowCells } from "../parts/columns";
+import { columnsOf, fitting, leastWidth, RowCells } from "../parts/columns";
 import { Chips, FacetPanel } from "../parts/facets";
 import { Notice, Waiting } from "../ui/basics";
 import { Field } from "../ui/field";
+import { useWidth } from "../ui/hooks";
 import { useKeys } from "../ui/keys";
 import { go, replace } from "../ui/location";
 import { BLOCK, useRows } from "../ui/rows";
 
-const ROW = 33;
+const ROW = 44;
+/** Most columns without room that are named below the list. */
+const MOST_NAMED = 5;
+
+/** The window's width from which on the filters are open at first. */
+export const PANEL_PX = 900;
 
 /** All trajectories of a run, filtered and sorted; only visible rows are drawn and requested. */
 export function Trajectories({ route, run }: { route: Route; run: Run }) {
   const list = listOf(route.query).toString();
-  const [panel, setPanel] = useState(() => window.innerWidth > 900);
+  const [panel, setPanel] = useState(() => window.innerWidth > PANEL_PX);
   const facets = useApi<Facets>(runPath(run.id, "facets", filtersOf(route.query)), run.revision);
   const [low, high] = facets.data?.ranges?.["reward"] ?? [0, 1];
   const scale = Math.max(Math.abs(low), Math.abs(high));
@@ -125,14 +131,17 @@ function Table({ route, run, list, scale, togglePanel, change }: {
       if (target !== null) go(target);
     },
   });
-  const columns = useMemo(() => columnsOf(run), [run.terms.join(), run.systems.join(), run.kind]);
-  const sort = route.query.get("sort");
-  const order = route.query.get("order") === "asc" ? "ascending" : "descending";
+  const all = useMemo(() => columnsOf(run), [run.terms.join(), run.systems.join(), run.kind]);
+  const available = useWidth(scroll);
+  const columns = fitting(all, available);
+  const hidden = all.filter((column) => !columns.includes(column));
+  const { key: sort, order: direction } = orderOf(route.query);
+  const order = direction === "asc" ? "ascending" : "descending";
   if (error !== null) return <Waiting error={error} loading={false} />;
   return (
     <>
       <div class="table-scroll" ref={scroll} onScroll={(event) => setTop(event.currentTarget.scrollTop)} tabIndex={0} role="region" aria-label="Trajectories">
-        <table class="rows" style={{ minWidth: `${leastWidth(columns)}px` }} aria-rowcount={total ?? -1}>
+        <table class="rows" style={{ minWidth: `${leastWidth(columns, available)}px` }} aria-rowcount={total ?? -1}>
           <colgroup>{columns.map((column) => <col key={column.key} style={{ width: column.width }} />)}</colgroup>
           <thead>
             <tr>
@@ -170,10 +179,11 @@ function Table({ route, run, list, scale, togglePanel, change }: {
             <tr class="spacer" aria-hidden="true"><td colSpan={columns.length} style={{ height: `${((total ?? 0) - window.last) * ROW}px` }} /></tr>
           </tbody>
         </table>
-        {total === 0 && <Notice>{run.indexing === null ? "No trajectory matches." : "The run is still being indexed."}</Notice>}
+        {total === 0 && <Notice>{run.indexing === null ? "No trajectory matches." : indexingText(run)}</Notice>}
       </div>
       <p class="list-foot muted num" role="status">
         {total === null ? "…" : total === run.trajectories ? plural(total, "trajectory") : `${count(total)} of ${plural(run.trajectories, "trajectory")}`}
+        {hidden.length > 0 && ` · in a wider window: ${hidden.length > MOST_NAMED ? `${hidden.length} more columns` : hidden.map(({ title }) => title.toLowerCase()).join(", ")}`}
       </p>
     </>
   );

@@ -1,0 +1,73 @@
+"""`python -m tools.model_sizes [--check]`: writes docagent_rl/checks/model_sizes.yaml.
+
+The file has the sizes of all released models of the families, and of models that recipes have
+served. They are counted on models that transformers builds without memory for their parameters.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from docagent_rl.checks.model_sizes import SIZES, as_values, sizes_of
+from docagent_rl.models import families
+from docagent_rl.training.settings.models import known_model, on_meta
+
+HEAD = """\
+# Sizes of models, for budgets and plans that load neither torch nor transformers.
+# states: numbers of equal layers, with the bytes that each keeps and works with per token.
+# Written by `python -m tools.model_sizes`.
+"""
+_QWEN2_5: Mapping[str, tuple[int, int, int, int, int]] = {
+    "Qwen/Qwen2.5-7B-Instruct": (3584, 18944, 28, 28, 4),
+    "Qwen/Qwen2.5-14B-Instruct": (5120, 13824, 48, 40, 8),
+    "Qwen/Qwen2.5-32B-Instruct": (5120, 27648, 64, 40, 8),
+    "Qwen/Qwen2.5-72B-Instruct": (8192, 29568, 80, 64, 8),
+}
+"""Judges and extractors that are not trained: widths, inner widths, layers, heads, key heads
+(arXiv 2412.15115).
+"""
+
+
+def sizes_text() -> str:
+    """Return the text of the file."""
+    released = sorted({name for family in families() for name in family.released})
+    found = {name: as_values(sizes_of(_built(name))) for name in (*released, *_QWEN2_5)}
+    return HEAD + yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=110)
+
+
+def _built(name: str) -> Any:
+    if name not in _QWEN2_5:
+        return known_model(name)
+    from transformers import Qwen2Config
+
+    hidden, inner, layers, heads, key_heads = _QWEN2_5[name]
+    return on_meta(
+        Qwen2Config(
+            vocab_size=152064,
+            hidden_size=hidden,
+            intermediate_size=inner,
+            num_hidden_layers=layers,
+            max_window_layers=layers,
+            num_attention_heads=heads,
+            num_key_value_heads=key_heads,
+            tie_word_embeddings=False,
+        )
+    )
+
+
+def main() -> None:
+    """Write the file; with `--check`, fail if it is not what would be written."""
+    text = sizes_text()
+    if "--check" in sys.argv[1:]:
+        if SIZES.read_text(encoding="utf-8") != text:
+            sys.exit(f"{SIZES} is stale: run python -m tools.model_sizes")
+        return
+    SIZES.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
