@@ -84,10 +84,7 @@ def ask_command(
         raise UserError(f"--out {out} already exists: name another folder")
     if problem := text_problem(question, LONGEST_TEXT):
         raise UserError(f"the question {problem}")
-    _check_search(store, index, url, retriever)
-    if recipe is not None:
-        found, root = located(recipe)
-        require_recipes([found], root)
+    _check_choices(recipe, store, index, url, retriever)
     check_model(Agent.SYSTEM, model, override or ())
 
     from docagent_rl.lab.agents.run_folder import RunFolder
@@ -145,10 +142,17 @@ def ask_command(
         raise typer.Exit(1)
 
 
-def _check_search(
-    store: Path | None, index: Path | None, url: str | None, retriever: str | None
+def _check_choices(
+    recipe: str | None,
+    store: Path | None,
+    index: Path | None,
+    url: str | None,
+    retriever: str | None,
 ) -> None:
-    """Check the options that say where to search; a server has to listen."""
+    """Check the recipe's name, and the options that say where to search; a server has to listen."""
+    if recipe is not None:
+        name, root = located(recipe)
+        require_recipes([name], root)
     if (index or url) and not store:
         raise UserError("--index and --url search the documents of a store: name it with --store")
     if sum(each is not None for each in (index, url, retriever)) > 1:
