@@ -97,7 +97,8 @@ def _of_the_lab(module: str) -> bool:
 
 
 def _refuse(message: str) -> NoReturn:
-    Console(stderr=True).print(shown(f"docagent-rl: {message}", "red"))
+    # the terminal breaks the line, so that a command in it can be copied
+    Console(stderr=True).print(shown(f"docagent-rl: {message}", "red"), soft_wrap=True)
     sys.exit(2)
 
 

@@ -41,6 +41,12 @@ def test_an_error_spells_control_characters_out(docagent, tmp_path):
     assert SPELT.split("/")[0] in errors
 
 
+def test_an_error_is_one_line_so_that_a_command_in_it_can_be_copied(docagent, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    _, _, errors = docagent("recipes", "show", "a_name_that_no_recipe_has")
+    assert errors.count("\n") == 1
+
+
 def test_a_terminal_that_lacks_characters(tmp_path):
     line = {"doc_id": "a", "question_id": "q", "question": "漢 é", "answers": "b"}
     file = tmp_path / "q.jsonl"

@@ -3,17 +3,18 @@ variant.
 """
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import did_you_mean
 
 _SFT_TRAINERS = ("sft_trainer", "sft_trainer_ray")
 """File names of verl's supervised trainers, which `python -m` and torchrun start."""
@@ -21,7 +22,6 @@ _fine_tuning: ContextVar[bool | None] = ContextVar("fine_tuning", default=None)
 
 
 _MERGE = "tag:yaml.org,2002:merge"
-_PLAINLY = {"extra_forbidden": "unknown key", "missing": "missing"}
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -132,16 +132,59 @@ def validated(kind: type[ModelT], data: Any, prefix: str) -> ModelT:
         return kind.model_validate(data)
     except ValidationError as error:
         lines = [
-            f"{'.'.join([prefix, *map(str, each['loc'])])}: {_said(each)}"
+            f"{'.'.join([prefix, *map(str, each['loc'])])}: {_said(kind, each, prefix)}"
             for each in error.errors()
         ]
         raise UserError("\n  ".join(["invalid configuration:", *lines])) from error
 
 
-def _said(problem: Mapping[str, Any]) -> str:
+def _said(kind: type[BaseModel], problem: Mapping[str, Any], prefix: str) -> str:
+    """Return what is wrong with a key; `kind` is the model of the section `prefix`."""
+    if problem["type"] == "missing":
+        return "missing"
+    if problem["type"] == "extra_forbidden":
+        *sections, key = map(str, problem["loc"])
+        section = "".join(f"{each}." for each in (prefix, *sections))
+        return f"unknown key{did_you_mean(key, keys_in_section(kind, sections), section)}"
     # a whole section is not printed: it may contain addresses with credentials
     got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
-    return _PLAINLY.get(problem["type"], f"{problem['msg']}{got}")
+    return f"{problem['msg']}{got}"
+
+
+def keys_in_section(kind: type[BaseModel], sections: Sequence[str]) -> list[str]:
+    """Return the keys that a section inside a model may have.
+
+    There are none if it may have any key, or if there is no such section.
+
+    `sections` are the names of the sections from the model to that one, the outermost first.
+    """
+    types: list[Any] = [kind]
+    for name in sections:
+        models = [model for each in types for model in _models_in(each)]
+        fields = [model.model_fields for model in models]
+        inside = [each[name].annotation for each in fields if name in each]
+        if not (inside or any(map(_is_mapping, types))):
+            return []
+        # the name of an entry of a mapping, such as that of a role, is not a field
+        types = inside or models
+    if any(map(_is_mapping, types)):
+        return []
+    models = [model for each in types for model in _models_in(each)]
+    return sorted({name for model in models for name in model.model_fields})
+
+
+def _is_mapping(annotation: Any) -> bool:
+    """Return whether a type such as `dict[str, Model] | None` includes mappings."""
+    parts = get_args(annotation)
+    return get_origin(annotation) is dict or any(map(_is_mapping, parts))
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in a type such as `Model | None` or `dict[str, Model]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def fine_tunes() -> bool:

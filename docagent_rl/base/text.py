@@ -6,6 +6,7 @@ come from escapes in JSON and YAML (half of a pair), file names, damaged fonts a
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 import traceback
@@ -38,6 +39,18 @@ def lone_surrogate(text: str) -> str | None:
     except UnicodeEncodeError as error:
         return ascii(error.object[error.start])
     return None
+
+
+def did_you_mean(name: str, known: Iterable[str], section: str = "") -> str:
+    """Return `; did you mean NAME?` with the known name that is most similar, or an empty text.
+
+    Args:
+        name: the unknown name.
+        known: the known names.
+        section: what to print before the name, such as `docagent.env.`.
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {section}{near[0]}?" if near else ""
 
 
 def text_problem(text: str, longest: int) -> str | None:

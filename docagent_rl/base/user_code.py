@@ -1,9 +1,13 @@
 """Import code of the user that a configuration names, and report where it fails."""
 
+import hashlib
 import importlib
+import importlib.util
 import os
+import sys
 import sysconfig
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +16,9 @@ from docagent_rl.base.errors import UserError
 
 MODULES_VARIABLE = "DOCAGENT_MODULES"
 """Environment variable with the user's modules, separated by commas; `docagent.modules` sets it."""
+PACKAGE = "pkg://"
+FILE = "file://"
+"""Prefixes of the path of code, which verl's loader accepts too."""
 _imported: set[str] = set()
 
 
@@ -30,6 +37,16 @@ def import_named_modules() -> bool:
     return bool(new)
 
 
+def load_modules(names: Sequence[str]) -> None:
+    """Import the user's modules (`docagent.modules`).
+
+    Raises:
+        UserError: a module does not exist, or raises an exception.
+    """
+    for name in names:
+        import_module(name, f"docagent.modules: {name}")
+
+
 def import_module(name: str, named: str) -> ModuleType:
     """Import a module of the user; `named` is the configuration key and value that name it.
 
@@ -43,6 +60,40 @@ def import_module(name: str, named: str) -> ModuleType:
     except Exception as error:  # the user's module may raise anything
         hint = "install its package, or add its folder to PYTHONPATH"
         raise UserError(f"{named} cannot be imported: {described(error)}; {hint}") from error
+
+
+def load_source(path: str, named: str) -> ModuleType:
+    """Import the user's `pkg://package.module`, or a Python file under a module name of its own.
+
+    Args:
+        path: the module or the file.
+        named: the configuration key and value that name it.
+
+    Raises:
+        UserError: there is no such file or module, or importing it raises.
+    """
+    if path.startswith(PACKAGE):
+        return import_module(path.removeprefix(PACKAGE).replace("/", "."), named)
+    file = Path(path.removeprefix(FILE)).expanduser().absolute()
+    if not file.is_file():
+        raise UserError(
+            f"{named}: there is no file {file}; give a Python file, or {PACKAGE}package.module"
+        )
+    name = f"docagent_file_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{named}: Python cannot import {file.name}: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look up their own module there
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # the user's file may raise anything
+        del sys.modules[name]
+        raise UserError(
+            f"{named} cannot be loaded: {described(error)}; install what it imports, or add it to "
+            "PYTHONPATH"
+        ) from error
+    return module
 
 
 def load_attribute(path: str, named: str) -> Any:

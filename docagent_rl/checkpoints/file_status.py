@@ -30,6 +30,12 @@ SUPERSEDED = "superseded"
 """The folder for results of steps that a run has repeated."""
 _OF_FOLDERS = (MANIFEST, TRACKER, RUN)
 """Files that represent their folder, which may be moved elsewhere as a whole."""
+_PLAYED = (RUN, "trajectories.jsonl", "trajectories")
+"""Names of which a run has one as soon as something has been played."""
+_DEEPEST = 3
+"""Levels of folders between a workspace and its runs, at most."""
+_NAMED = 5
+"""Most runs that an error names."""
 _RESTORE = "restore it from a copy, or do not use it in what you report"
 _UNSEALED = "with unsealed=True it is read as it is"
 
@@ -73,6 +79,25 @@ def is_run(folder: Path) -> bool:
     # hydra/ does not count, as Hydra writes it for any program
     patterns = [each for each in READ if not each.startswith("hydra/")]
     return (folder / SEAL).exists() or any(next(folder.glob(pattern), None) for pattern in patterns)
+
+
+def runs_below(folder: Path) -> list[Path]:
+    """Return the runs inside a folder, at most three levels down, without those inside of runs."""
+    found: list[Path] = []
+    level = [folder]
+    for _ in range(_DEEPEST):
+        inside = [path for each in level for path in sorted(each.glob("[!.]*/"))]
+        runs = [path for path in inside if any((path / name).exists() for name in _PLAYED)]
+        found += runs
+        level = [path for path in inside if path not in runs]
+    return found
+
+
+def runs_hint(folder: Path) -> str:
+    """Return a clause that names the runs inside a folder, for errors; empty if there are none."""
+    found = [str(path) for path in runs_below(folder)]
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"; the runs in it are {', '.join(found[:_NAMED])}{more}" if found else ""
 
 
 def file_findings(root: Path) -> Iterator[FileFinding]:

@@ -13,11 +13,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import clean, tell, traceback_text
+from docagent_rl.base.user_code import load_modules
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.console.run_console import looking_at
 from docagent_rl.envs.system import System
 from docagent_rl.systems import get_system
-from docagent_rl.training.trainer.estimators import load_modules
 
 TRACEBACK_FILE = "preflight_traceback.txt"
 

@@ -6,6 +6,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.text import tell
 from docagent_rl.checks.check import PlannedRun
+from docagent_rl.checks.named_code import AGENT_LOOPS
 from docagent_rl.config import DocAgentConfig, UnplayablePolicy, data_files
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.playability import listed, open_all
@@ -18,7 +19,6 @@ from docagent_rl.training.settings.models import load_tokenizer
 KEYS = ("train_files", "val_files")
 _MANY = 1000
 """Above this number of questions, a message says that checking them takes a while."""
-AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
 def check_files(run: PlannedRun) -> Iterator[str]:

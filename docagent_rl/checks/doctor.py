@@ -24,9 +24,8 @@ from docagent_rl.checks.gpu import (
 )
 from docagent_rl.training.hardware import installed_version
 from docagent_rl.training.patching import PatchState, ProcessKind
-from docagent_rl.training.registrations import (
-    Registered,
-)
+from docagent_rl.training.registrations import AGENT_LOOP, Registered
+from docagent_rl.training.settings.ledger import TRAINER_MODES
 from docagent_rl.watch.processes import Descendants
 
 SUPPORTED = (
@@ -68,6 +67,8 @@ class Probe:
     registered: Registered | None = None
     error: str = ""
     remedy: str = _REPAIR
+    machine: Sequence[DoctorFinding] = ()
+    """The machine's resources, if the process has examined them."""
 
 
 def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[DoctorFinding]:
@@ -110,13 +111,15 @@ def check_process(kind: ProcessKind, probe: Probe) -> list[DoctorFinding]:
     held = [
         DoctorFinding(kind, name.replace("_", " "), _listed(value) or "none")
         for name, value in asdict(found).items()
-        if name != "core_patches"
+        if name not in ("core_patches", "needed")
     ]
-    problems = [(kind, *each) for each in (*_problems(found), *patch_problems(kind, found.patches))]
+    lacking = patch_problems(found.patches, found.needed.get(kind.value, {}))
+    problems = [(kind, *each) for each in (*_problems(found), *lacking)]
     if found.core_patches is not None:
         core = ProcessKind.ENGINE
         held.append(DoctorFinding(core, "patches", _listed(found.core_patches)))
-        problems += [(core, *each) for each in patch_problems(core, found.core_patches)]
+        lacking = patch_problems(found.core_patches, found.needed.get(core.value, {}))
+        problems += [(core, *each) for each in lacking]
     return held + [DoctorFinding(*each, blocks=True) for each in problems]
 
 
@@ -134,14 +137,16 @@ def process_summary(probe: Probe) -> str:
     )
 
 
-def patch_problems(kind: ProcessKind, states: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, state and remedy of patches that are installed or needed but not effective."""
-    from docagent_rl.patches import ALL_PATCHES
+def patch_problems(
+    states: Mapping[str, str], needed: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield name, state and remedy of patches that are installed or needed but not effective.
 
+    `states` are those of a process, and `needed` the reasons of the patches that it must have.
+    """
     if not states:
         yield "patches", "none", _INSTALL
         return
-    needed = {patch.name: patch.reason for patch in ALL_PATCHES if kind in patch.processes}
     for name in sorted(needed.keys() - states.keys()):
         yield f"patch {name}", f"not installed; without it {needed[name]}", _INSTALL
     for name, state in states.items():
@@ -158,8 +163,6 @@ def _listed(value: str | list[str] | dict[str, str]) -> str:
 
 def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
     """Yield name, state and remedy of registrations of the plugin that this process lacks."""
-    from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
-
     if AGENT_LOOP not in found.agent_loops:
         yield f"agent loop {AGENT_LOOP}", "not registered", _INSTALL
     for name in TRAINER_MODES:
@@ -213,7 +216,9 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))
             result = Probe(
-                found["registered"] and Registered(**found["registered"]), found["error"]
+                found["registered"] and Registered(**found["registered"]),
+                found["error"],
+                machine=[DoctorFinding(**each) for each in found["machine"]],
             )
         except (OSError, ValueError, KeyError, TypeError):
             return Probe(error=f"ended without a result, status {status} (log: {log})")

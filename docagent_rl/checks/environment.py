@@ -10,7 +10,8 @@ from typing import Any
 from omegaconf import DictConfig, ListConfig, OmegaConf, read_write
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.rewards.custom.config import FILE, KEY, PACKAGE
+from docagent_rl.base.user_code import FILE, PACKAGE
+from docagent_rl.rewards.custom.config import KEY
 
 LOCAL = re.compile(r"(?<!\\)\$\{\s*(?:oc\.env|now)\s*:")
 """Resolvers whose values depend on the process: its environment variables and its clock."""

@@ -1,9 +1,11 @@
 """Find the largest run of a system that fits on given GPUs according to its budget."""
 
-from collections.abc import Iterable, Sequence
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 from omegaconf import DictConfig, OmegaConf
@@ -115,29 +117,34 @@ def largest_fit(
     return None
 
 
-def fit_page(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> str:
-    """Describe the largest runs of systems on GPUs with `gpu_memory` bytes each, as Markdown."""
+def fit_lines(cluster: Cluster, gpu_memory: int, systems: Iterable[str]) -> Iterator[str]:
+    """Describe the largest runs of systems on GPUs with `gpu_memory` bytes each, as Markdown.
+
+    Each line is yielded as soon as it is known: the title and the head at once, a row per system
+    and training, and at the end the commands.
+    """
     gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs with {gib(gpu_memory)} GiB"
-    gpus += f", of which {gib(usable(gpu_memory))} can be used"
-    head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in MemoryKind)} |"
-    rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(MemoryKind)]
+    yield f"# The largest runs on {gpus}, of which {gib(usable(gpu_memory))} can be used"
+    yield ""
+    yield f"| system | trains | {' | '.join(f'{place}, GiB' for place in MemoryKind)} |"
+    yield "|---|---|" + "---:|" * len(MemoryKind)
     commands = []
     for system in systems:
         recipes = candidates(system)
         for training in Training:
             found = largest_fit(recipes, training, cluster, gpu_memory)
             if found is None:
-                rows.append(f"| {system} | {training}: nothing fits |" + " |" * len(MemoryKind))
+                yield f"| {system} | {training}: nothing fits |" + " |" * len(MemoryKind)
                 continue
             taken = (total(found.lines, place) for place in MemoryKind)
             sizes = " | ".join(gib(size) if size else "" for size in taken)
-            rows.append(f"| {system} | {training} of `{found.recipe}` | {sizes} |")
-            commands.append(f"{found.command}\n")
-    return "\n".join(rows) + "\n\n```bash\n" + "".join(commands) + "```\n"
+            yield f"| {system} | {training} of `{found.recipe}` | {sizes} |"
+            commands.append(found.command)
+    yield from ("", "```bash", *commands, "```")
 
 
 def _candidate(recipe: str) -> RecipeCandidate:
-    config = composed_recipe(recipe)
+    config = _composed(recipe)
     critics: list[tuple[str, ...]] = [()]
     if OmegaConf.select(config, "critic.enable"):
         released = get_family(str(config.docagent.model_family)).released
@@ -150,6 +157,16 @@ def _candidate(recipe: str) -> RecipeCandidate:
     )
 
 
+def _composed(recipe: str, overrides: tuple[str, ...] = ()) -> DictConfig:
+    """Return a composed recipe that may be changed; several shares of a length need the same."""
+    return pickle.loads(_pickled(recipe, overrides))
+
+
+@cache
+def _pickled(recipe: str, overrides: tuple[str, ...]) -> bytes:
+    return pickle.dumps(composed_recipe(recipe, overrides))
+
+
 def _parameters(path: str) -> int:
     sizes = known_sizes(path)
     return 0 if sizes is None else sizes.parameters
@@ -158,7 +175,7 @@ def _parameters(path: str) -> int:
 def _fit(
     recipe: str, overrides: tuple[str, ...], share: Fraction, cluster: Cluster, memory: int
 ) -> Fit | None:
-    config = composed_recipe(recipe, overrides)
+    config = _composed(recipe, overrides)
     wanted = {NODES: cluster.nodes or 1, PER_NODE: cluster.gpus_per_node or 1}
     wanted |= remedy(read_layout(config, wanted[NODES], wanted[PER_NODE]))
     wanted |= _shortened(config, share)

@@ -19,6 +19,8 @@ from docagent_rl.checkpoints.resume import choose_checkpoint
 from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
+from docagent_rl.checks.named_code import named_code_problems
+from docagent_rl.checks.services import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.console.channel import CONSOLE_VARIABLE
 from docagent_rl.console.opening import begin_console
@@ -58,7 +60,9 @@ CHECKS = (
     Check(
         "trackers", CONFIGURATION, lambda run: keys.tracker_problems(run.config, installed=False)
     ),
-    *configuration.SERVICE_CHECKS,
+    Check("workspace", When.RECIPE, lambda run: _workspace(run)),
+    Check("named code", CONFIGURATION, lambda run: named_code_problems(run.config)),
+    *SERVICE_CHECKS,
     Check("token budget", CONFIGURATION, configuration.check_budget),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
     Check("KL of observations", CONFIGURATION, lambda run: check_kl(run.section.kl, run.config)),
@@ -85,7 +89,7 @@ CHECKS = (
     ),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
     Check("store, indexes and data files", MACHINE, data.check_files),
-    Check("services", MACHINE, configuration.check_services),  # before the checks that take longer
+    Check("services", MACHINE, check_services),  # before the checks that take longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check(
         "model", MACHINE, lambda run: machine.check_model_path(run.config, run.section.workspace)
@@ -100,6 +104,12 @@ CHECKS = (
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
 )
 """All checks of a reinforcement learning run, in the order in which they run."""
+
+
+def _workspace(run: PlannedRun) -> Iterable[str]:
+    """Check the workspace, which a profile's module may fill."""
+    filled = run.section.provision is not None
+    return configuration.workspace_problems(run.section.workspace, filled=filled)
 
 
 def _tracker_packages(config: DictConfig) -> Iterator[str]:

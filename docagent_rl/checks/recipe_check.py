@@ -32,6 +32,7 @@ from docagent_rl.checks.recipe_list import (
     recipe_kind,
     require_recipes,
 )
+from docagent_rl.checks.refused_override import explained
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.systems import get_system
 
@@ -148,6 +149,7 @@ def with_problem(
     """Check a configuration, and return the finding with the problem if there is one."""
     # imported here because they import verl, which takes seconds
     from docagent_rl.checks.check import refuse_for
+    from docagent_rl.checks.configuration import workspace_problems
     from docagent_rl.checks.preflight import check_statically
     from docagent_rl.checks.sft_check import check_sft_statically, sft_size_problems
 
@@ -155,7 +157,8 @@ def with_problem(
         if kind is TrainerKind.RL:
             check_statically(config)
         else:
-            check_sft_statically(config)
+            section = check_sft_statically(config)
+            refuse_for(workspace_problems(section.workspace, filled=False))
             refuse_for(
                 sft_size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
             )
@@ -226,7 +229,13 @@ def composed_recipe(
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
         if isinstance(error, MissingConfigException) and error.missing_cfg_file == name:
             require_recipes([name], root)
-        raise UserError(f"recipe {name}: {error}") from error
+        reason = explained(error, lambda: composed_recipe(name, root=root))
+        raise UserError(f"recipe {name}: {reason}") from error
+    if "docagent" not in config:
+        raise UserError(
+            f"recipe {name} has no section `docagent`: begin it with `defaults: [base, _self_]`, "
+            "or with the name of a recipe in place of `base` (docs/extending.md)"
+        )
     # ablations may add keys; the check reports unknown ones
     OmegaConf.set_struct(config, False)
     return config

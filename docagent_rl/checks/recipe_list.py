@@ -1,6 +1,5 @@
 """The recipes of the package, and the ablations that belong to them."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.text import did_you_mean
 
 ROOT = files("docagent_rl") / "recipes"
 """The package's own recipes."""
@@ -80,15 +80,14 @@ def require_recipes(
     known = recipe_names(root, kind)
     for name in names:
         if name not in known and not name.endswith(".yaml"):
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}? The" if near else "the"
             own = (
                 " (`base` has no system: add yours in a recipe file that builds on it)"
                 if name == "base"
                 else ""
             )
+            hint = did_you_mean(name, known) or f": there are {', '.join(known)}."
             raise UserError(
-                f"there is no recipe {name!r}{own}; {hint} recipes are {', '.join(known)}"
+                f"there is no recipe {name!r}{own}{hint} `docagent-rl recipes` lists them"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,12 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import shown, text_problem
+from docagent_rl.checks.recipe_list import located, require_recipes
 from docagent_rl.commands.asking import within_budget
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, given_temperature, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.listening import require_listening
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.samples.sample import LONGEST_TEXT
 
@@ -77,12 +80,20 @@ def ask_command(
     Example: docagent-rl ask "Who wrote it?" --store data/store --index data/bm25 --base-url URL
     --model m
     """
+    if out is not None and out.exists():
+        raise UserError(f"--out {out} already exists: name another folder")
+    if problem := text_problem(question, LONGEST_TEXT):
+        raise UserError(f"the question {problem}")
+    _check_choices(recipe, store, index, url, retriever)
+    check_model(Agent.SYSTEM, model, override or ())
+
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.ask.answer import answer_json, answer_report, print_answer, print_turn
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
         configure_for_asking,
+        give_roles,
         own_question,
         search_at,
     )
@@ -90,15 +101,6 @@ def ask_command(
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.rollout.recorder import listening
 
-    check_model(Agent.SYSTEM, model)
-    if out is not None and out.exists():
-        raise UserError(f"--out {out} already exists: name another folder")
-    if problem := text_problem(question, LONGEST_TEXT):
-        raise UserError(f"the question {problem}")
-    if (index or url) and not store:
-        raise UserError("--index and --url search the documents of a store: name it with --store")
-    if sum(each is not None for each in (index, url, retriever)) > 1:
-        raise UserError("--index, --url and --retriever all say where to search: give one of them")
     progress = Console(stderr=True)
     workspace = _workspace(documents or [], store, keep_in or cache_folder())
     for failure in workspace.failed:
@@ -110,6 +112,7 @@ def ask_command(
     run = play_config(name, Agent.SYSTEM, changes, temperature=given_temperature(model))
     sample = own_question(workspace, question)
     configure_for_asking(run, workspace)
+    _announce_roles(give_roles(run, model, override or ()), model, progress)
     search_at(run, index=index, url=url)
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
@@ -137,6 +140,33 @@ def ask_command(
             append(trajectory)
     if found.text is None:
         raise typer.Exit(1)
+
+
+def _check_choices(
+    recipe: str | None,
+    store: Path | None,
+    index: Path | None,
+    url: str | None,
+    retriever: str | None,
+) -> None:
+    """Check the recipe's name, and the options that say where to search; a server has to listen."""
+    if recipe is not None:
+        name, root = located(recipe)
+        require_recipes([name], root)
+    if (index or url) and not store:
+        raise UserError("--index and --url search the documents of a store: name it with --store")
+    if sum(each is not None for each in (index, url, retriever)) > 1:
+        raise UserError("--index, --url and --retriever all say where to search: give one of them")
+    if url is not None:
+        require_listening(url, "--url")
+
+
+def _announce_roles(roles: Sequence[str], model: ModelConfig, console: Console) -> None:
+    """Print which roles the model that plays has got, and how to name others."""
+    if roles:
+        text = f"{model.model} also plays {', '.join(roles)}"
+        other = "--set docagent.roles.NAME.base_url=... names another model"
+        console.print(f"{text}; {other}", markup=False, highlight=False)
 
 
 def _workspace(documents: list[Path], store: Path | None, root: Path) -> Workspace:

@@ -21,7 +21,12 @@ from docagent_rl.commands.options import (
     model_options,
     option,
 )
-from docagent_rl.commands.playing import chat_limits, keep_replies, open_resources
+from docagent_rl.commands.playing import (
+    chat_limits,
+    keep_replies,
+    open_resources,
+    questions_to_play,
+)
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
 
@@ -74,10 +79,8 @@ def collect_command(
     Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player
     detours
     """
-    from docagent_rl.samples.parquet import read_samples
-
     _check_options(player, teacher, grounder)
-    questions = read_samples(data)  # before what imports verl, which takes seconds
+    questions = questions_to_play(data)
 
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings

@@ -47,11 +47,13 @@ def doctor_command(
     kinds = [ProcessKind.DRIVER]
     if deep:
         kinds += [ProcessKind.RAY, ProcessKind.VLLM] if vllm else [ProcessKind.RAY]
+    machine: Sequence[DoctorFinding] = ()
     for kind in kinds:
         with Console(stderr=True).status(f"checking the {kind}, at most {timeout:g} s"):
             probe = examine(kind, timeout)
         report.add(kind, check_process(kind, probe), process_summary(probe))
-    report.add("machine", check_system())
+        machine = machine or probe.machine
+    report.add("machine", machine or check_system())
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in report.found], indent=2))
     else:

@@ -31,6 +31,7 @@ from docagent_rl.commands.playing import (
     given_temperature,
     keep_replies,
     open_player,
+    questions_to_play,
     trajectories_at_a_time,
 )
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -70,10 +71,8 @@ def eval_command(
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model
     runs/x/checkpoints
     """
-    from docagent_rl.samples.parquet import read_samples
-
-    check_model(agent, model)
-    questions = read_samples(data)  # before what imports verl, which takes seconds
+    check_model(agent, model, overrides or ())
+    questions = questions_to_play(data)
 
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions, unplayed_table
@@ -123,10 +122,8 @@ def probe_command(
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model
     runs/x
     """
-    from docagent_rl.samples.parquet import read_samples
-
-    check_model(agent, model)
-    questions = read_samples(data)  # before what imports verl, which takes seconds
+    check_model(agent, model, overrides or ())
+    questions = questions_to_play(data)
 
     from docagent_rl.documents.store import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder

@@ -9,7 +9,7 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import counted, shown, visible
 from docagent_rl.checkpoints.audit import audit_run, has_checkpoints
-from docagent_rl.checkpoints.file_status import is_run
+from docagent_rl.checkpoints.file_status import is_run, runs_hint
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, option
 from docagent_rl.documents import RendererKind, RenderSettings
@@ -252,7 +252,7 @@ def _audit(path: Path) -> Audit:
         return audit_run(path)
     raise UserError(
         f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}) nor a run "
-        "(no checkpoints, no trajectories and no run.json)"
+        f"(no checkpoints, no trajectories and no run.json){runs_hint(path)}"
     )
 
 

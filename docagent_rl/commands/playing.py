@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.http_client import read_api_key
+from docagent_rl.endpoints.listening import require_listening
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rewards.judge import JudgeKind
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from docagent_rl.lab.agents.chat import ChatLimits
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.rollout.recorder import Player
+    from docagent_rl.samples.sample import Sample
 
 ENGINE_TRAJECTORIES = 32
 """Number of trajectories that an engine plays at the same time; it batches their turns."""
@@ -27,11 +31,14 @@ REPLIES = "replies"
 _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 
-def check_model(agent: Agent, model: ModelConfig) -> None:
-    """Check that the options name a player, and silence vLLM; call it before vLLM is imported.
+def check_model(agent: Agent, model: ModelConfig, overrides: Sequence[str] = ()) -> None:
+    """Check that the options name a player, and that its endpoint and those of overrides listen.
+
+    It silences vLLM: call it before vLLM is imported, and before work that would be in vain.
 
     Raises:
-        UserError: A model is missing, or is named for an agent that uses none.
+        UserError: A model or its key is missing, or a model is named for an agent that uses none.
+        InfrastructureError: Nothing listens at an address.
     """
     if agent.modelled and not model.model:
         raise UserError(
@@ -40,8 +47,32 @@ def check_model(agent: Agent, model: ModelConfig) -> None:
         )
     if not agent.modelled and (model.model or model.base_url):
         raise UserError(f"--agent {agent.value} uses no model: leave out --model and --base-url")
+    if model.base_url:
+        read_api_key(model.api_key_env, "--api-key-env")
+        require_listening(model.base_url, "--base-url")
+    for override in overrides:
+        key, _, value = override.lstrip("+").partition("=")
+        if key.endswith("url") and value.startswith(("http://", "https://")):
+            require_listening(value, key)
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+
+
+def questions_to_play(data: Path) -> list[Sample]:
+    """Read the questions of a file; call it before what imports verl, which takes seconds.
+
+    Raises:
+        UserError: The file cannot be read, or has no question.
+    """
+    from docagent_rl.samples.parquet import read_samples
+
+    found = read_samples(data)
+    if not found:
+        raise UserError(
+            f"{data} contains no questions: write them there, one JSON object per line "
+            "(docs/own_data.md), or name another file"
+        )
+    return found
 
 
 def given_temperature(model: ModelConfig) -> float | None:

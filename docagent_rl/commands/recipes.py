@@ -1,5 +1,6 @@
 """`docagent-rl recipes` and `docagent-rl prompts`: list, show and check recipes and prompts."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -272,11 +273,11 @@ def fit_command(
 
     Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory rtx4090
     """
-    from docagent_rl.checks.fit import fit_page  # imports verl, which takes seconds
+    from docagent_rl.checks.fit import fit_lines
 
-    memory = card_memory(gpu_memory)
-    systems = track(sorted(SYSTEMS), console=Console(stderr=True), transient=True)
-    typer.echo(fit_page(Cluster(nnodes, gpus_per_node), memory, systems), nl=False)
+    for line in fit_lines(Cluster(nnodes, gpus_per_node), card_memory(gpu_memory), sorted(SYSTEMS)):
+        typer.echo(line)
+        sys.stdout.flush()  # into a pipe, too
 
 
 app.command("plan")(plan_command)

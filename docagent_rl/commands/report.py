@@ -19,6 +19,7 @@ from docagent_rl.base.text import counted
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.listening import require_listening
 from docagent_rl.endpoints.meter import Meter
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def report_command(
         raise UserError(f"--paired compares two runs, but {len(runs)} are named")
     if submissions and len(runs) != 1:
         raise UserError(f"--submissions takes the answers of one run, but {len(runs)} are named")
+    if judge.base_url:
+        require_listening(judge.base_url, "--judge-base-url")
     more = _submissions(runs[0]) if submissions else {}
     names = run_names(runs)
     with resumable():

@@ -84,13 +84,13 @@ async def _rescored(
 
     The trajectories of a step are written and released before those of the next step are read.
     """
+    from docagent_rl.base.user_code import load_modules
     from docagent_rl.config import DocAgentConfig, plain_section
     from docagent_rl.lab.rescoring.difference import Change
     from docagent_rl.lab.rescoring.stored import rescore_all
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.rollout.trajectory import read_trajectories
     from docagent_rl.training.trainer.archive import write_trajectories
-    from docagent_rl.training.trainer.estimators import load_modules
     from docagent_rl.training.trainer.stored_credit import Crediting
 
     parsed = [DocAgentConfig.parse(plain_section(side.docagent)) for side in sides]

@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from docagent_rl.training.registrations import AGENT_LOOP, AGENT_LOOP_CLASS
+
 logger = logging.getLogger(__name__)
-
-AGENT_LOOP = "docagent"
-AGENT_LOOP_CLASS = "docagent_rl.training.agent_loop.loop.DocAgentLoop"
-
-TRAINER_MODES = ("docagent_sync", "docagent_colocate_async", "docagent_separate_async")
 
 
 def register_plugin() -> None:

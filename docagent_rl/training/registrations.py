@@ -9,10 +9,12 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from docagent_rl.training.patching import patch_status
+from docagent_rl.training.patching import ProcessKind, patch_status
 
 logger = logging.getLogger(__name__)
 
+AGENT_LOOP = "docagent"
+AGENT_LOOP_CLASS = "docagent_rl.training.agent_loop.loop.DocAgentLoop"
 PROBE_EXTENSION = "docagent_rl.training.vllm_extension.ProbeExtension"
 PROBE_EXECUTOR = "docagent_rl.training.vllm_executor"
 
@@ -32,6 +34,8 @@ class Registered:
     """The training engines for the active device, as `model type/backend`."""
     patches: dict[str, str] = field(default_factory=dict)
     """The state of each patch, by name."""
+    needed: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The reasons of the patches that each kind of process must have, by name."""
     core_patches: dict[str, str] | None = None
     """For a vLLM worker: the state of each patch in the core of its engine."""
 
@@ -48,7 +52,7 @@ def registered() -> Registered:
     from verl.trainer.ppo.v1 import trainer_base
     from verl.workers.engine import EngineRegistry
 
-    from docagent_rl.training.plugin import AGENT_LOOP_CLASS
+    from docagent_rl.training import plugin  # noqa: F401  registers on import
 
     for status in patch_status():
         for module in status.waiting:  # import it, so that the status says if the patch applies
@@ -72,7 +76,18 @@ def registered() -> Registered:
             if any(key == device or key[0] == device for key in devices)
         ),
         patches={status.name: status.state.value for status in patch_status()},
+        needed=needed_patches(),
     )
+
+
+def needed_patches() -> dict[str, dict[str, str]]:
+    """Return the reasons of the patches that each kind of process must have, by kind and name."""
+    from docagent_rl.patches import ALL_PATCHES  # imports torch
+
+    return {
+        kind.value: {patch.name: patch.reason for patch in ALL_PATCHES if kind in patch.processes}
+        for kind in ProcessKind
+    }
 
 
 def prepare_environment() -> None:

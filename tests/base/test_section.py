@@ -1,11 +1,22 @@
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hydra import compose, initialize_config_module
+from pydantic import Field
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import composing_for, filled, fine_tunes, merged, read_yaml
+from docagent_rl.base.section import (
+    Section,
+    composing_for,
+    filled,
+    fine_tunes,
+    keys_in_section,
+    merged,
+    read_yaml,
+    validated,
+)
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.checks.recipe_list import TrainerKind, recipe_names
 from docagent_rl.config import DocAgentConfig, plain_section
@@ -88,3 +99,39 @@ def test_a_key_of_a_file_stands_once(tmp_path):
     file.write_text("model: a\nprice:\n  input: 1\n  input: 2\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"judge\.yaml: .*'input' occurs twice(.|\n)*line 4"):
         read_yaml(file, "a: 1")
+
+
+class Inner(Section):
+    """A section inside of another."""
+
+    weight: float = 1.0
+
+
+class Outer(Section):
+    """A section with others, named by the user or by us."""
+
+    inner: Inner | None = None
+    named: dict[str, Inner] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"iner": None}, "s.iner: unknown key; did you mean s.inner?"),
+        ({"inner": {"wieght": 2}}, "s.inner.wieght: unknown key; did you mean s.inner.weight?"),
+        ({"named": {"a": {"wait": 2}}}, "s.named.a.wait: unknown key; did you mean s.named.a.weig"),
+        ({"zzz": 1}, "s.zzz: unknown key"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_key_that_was_meant(data, said):
+    with pytest.raises(UserError) as refused:
+        validated(Outer, data, "s")
+    assert said in str(refused.value)
+
+
+def test_the_keys_of_a_section_are_those_of_its_model_unless_it_may_have_any():
+    assert keys_in_section(Outer, []) == ["inner", "named", "settings"]
+    assert keys_in_section(Outer, ["inner"]) == keys_in_section(Outer, ["named", "a"]) == ["weight"]
+    assert keys_in_section(Outer, ["named"]) == keys_in_section(Outer, ["settings"]) == []
+    assert keys_in_section(Outer, ["iner"]) == []

@@ -11,9 +11,9 @@ from omegaconf import OmegaConf
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
-from docagent_rl.checks.configuration import check_search_devices
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.checks.services import check_search_devices
 
 NUMBERS = count()
 HEAD = "from docagent_rl.advantages import register\n"

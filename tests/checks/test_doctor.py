@@ -17,8 +17,8 @@ from docagent_rl.checks.doctor import (
 )
 from docagent_rl.patches import ALL_PATCHES
 from docagent_rl.training.patching import ProcessKind
-from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
-from docagent_rl.training.registrations import Registered
+from docagent_rl.training.registrations import AGENT_LOOP, Registered, needed_patches
+from docagent_rl.training.settings.ledger import TRAINER_MODES
 from tests.processes import ends
 
 HEALTHY = Registered(
@@ -29,6 +29,7 @@ HEALTHY = Registered(
     estimators=["gae"],
     policy_losses=["vanilla"],
     engines=["language_model/fsdp2", "value_model/fsdp2"],
+    needed=needed_patches(),
     patches={patch.name: "applied" for patch in ALL_PATCHES} | {"gloo_process_group": "not needed"},
 )
 

@@ -1,5 +1,6 @@
 import pytest
 
+from docagent_rl.checks import fit
 from docagent_rl.checks.budget import total
 from docagent_rl.checks.budget_table import CRITIC_OFFLOADED, ON_GPU
 from docagent_rl.checks.cards import card_memory, usable
@@ -35,6 +36,18 @@ def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
     assert smaller[2][-1] == "critic.model.path=Qwen/Qwen3-VL-2B-Instruct"
 
 
+def test_lines_come_as_soon_as_they_are_known(monkeypatch):
+    asked = []
+    monkeypatch.setattr(fit, "candidates", lambda system: asked.append(system) or [])
+    lines = fit.fit_lines(ONE, card_memory("24GB"), ["vrag_rl", "alden"])
+    head = [next(lines) for _ in range(4)]
+    assert head[0].startswith("# The largest runs on 1 x 1 GPUs")
+    assert asked == []
+    assert next(lines).startswith("| vrag_rl | all weights: nothing fits |")
+    assert asked == ["vrag_rl"]
+    assert list(lines)[-2:] == ["```bash", "```"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("card", "recipes", "found"),
@@ -47,10 +60,11 @@ def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
 def test_the_command_is_that_of_a_run_within_the_gpu(card, recipes, found):
     memory = card_memory(card)
     known = {each.recipe: each for system in SYSTEMS for each in candidates(system)}
-    fit = largest_fit([known[name] for name in recipes], Training.ADAPTER, ONE, memory)
-    assert (fit and fit.recipe) == found
-    if fit is None:
+    largest = largest_fit([known[name] for name in recipes], Training.ADAPTER, ONE, memory)
+    assert (largest and largest.recipe) == found
+    if largest is None:
         return
-    _, overrides = fit.command.split(f"--config-name {fit.recipe}")
-    lines = budget_of_recipe(fit.recipe, overrides.split(), AS_WRITTEN, memory)
-    assert all(total(lines, place) == total(fit.lines, place) <= usable(memory) for place in ON_GPU)
+    _, overrides = largest.command.split(f"--config-name {largest.recipe}")
+    lines = budget_of_recipe(largest.recipe, overrides.split(), AS_WRITTEN, memory)
+    for place in ON_GPU:
+        assert total(lines, place) == total(largest.lines, place) <= usable(memory)

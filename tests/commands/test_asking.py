@@ -5,13 +5,14 @@ import pytest
 import typer
 from omegaconf import OmegaConf
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands.asking import judge_of, within_budget
 from docagent_rl.commands.options import model_options
-from docagent_rl.commands.playing import keep_replies
+from docagent_rl.commands.playing import check_model, keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.endpoints.remote_model import open_model
+from docagent_rl.lab.eval.choices import Agent
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.lab.generate.conftest import server  # noqa: F401  fixture
@@ -132,3 +133,14 @@ def test_what_is_asked_is_kept_in_the_folder_of_the_run(tmp_path) -> None:
     assert ("cache_dir" in playing.docagent.judge, model.cache_dir) == (False, tmp_path / "own")
     weights = ModelConfig(model="checkpoints/global_step_3")
     assert keep_replies(configured({"kind": None}), weights, tmp_path)[1].cache_dir is None
+
+
+def test_a_key_that_is_not_set_and_an_override_that_nobody_answers_are_named_first(monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    with pytest.raises(UserError, match=r"--api-key-env: .*NO_SUCH_KEY is not set"):
+        check_model(Agent.SYSTEM, ModelConfig(**MODEL, api_key_env="NO_SUCH_KEY"))
+    role = "docagent.roles.reader.base_url"
+    for override in (f"{role}={MODEL['base_url']}", f"+{role}={MODEL['base_url']}"):
+        with pytest.raises(InfrastructureError, match=rf"^{role}=.*nothing listens there"):
+            check_model(Agent.SYSTEM, ModelConfig(model="folder"), [override])
+    check_model(Agent.SYSTEM, ModelConfig(model="folder"), [f"{role}=null", "+retriever=bm25"])

@@ -1,5 +1,7 @@
 import dataclasses
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -7,7 +9,7 @@ from docagent_rl.checks.doctor import Probe, check_process
 from docagent_rl.commands import doctor
 from docagent_rl.commands.doctor_process import examine
 from docagent_rl.training.patching import ProcessKind
-from docagent_rl.training.plugin import AGENT_LOOP
+from docagent_rl.training.registrations import AGENT_LOOP
 from tests.checks.test_doctor import HEALTHY
 from tests.commands.conftest import called
 
@@ -81,3 +83,20 @@ def test_patches_hold_in_the_worker_and_in_the_core_of_an_engine():
     assert "byte_patches" not in found[ProcessKind.ENGINE].value
     assert "vllm_gemma4_shared_keys: applied" in found[ProcessKind.VLLM].value
     assert [each for each in check_process(ProcessKind.VLLM, probe) if each.blocks] == []
+
+
+def test_the_command_itself_imports_neither_torch_nor_verl():
+    code = (
+        "import sys\n"
+        "from docagent_rl.checks.doctor import Probe, check_process, check_versions\n"
+        "from docagent_rl.commands import doctor\n"
+        "from docagent_rl.training.patching import ProcessKind\n"
+        "from docagent_rl.training.registrations import Registered\n"
+        "check_versions()\n"
+        "found = Registered('cpu', [], [], [], [], [], [], {'byte_patches': 'applied'})\n"
+        "check_process(ProcessKind.DRIVER, Probe(found))\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not {"ray", "torch", "verl", "vllm"} & set(done.stdout.split())

@@ -151,6 +151,14 @@ def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent
         called(eval_command, *arguments(world, tmp_path, "run", url=url, agent=agent))
 
 
+def test_a_file_without_questions_is_named(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("\n")
+    given = ["--data", tmp_path / "empty.jsonl", "--out", tmp_path / "run", "--agent", "oracle"]
+    for command in (eval_command, probe_command):
+        with pytest.raises(UserError, match=r"empty\.jsonl contains no questions"):
+            called(command, RECIPE, *given)
+
+
 async def asked(server, world, folder, question, *more, **expected):
     document = folder / "report.pdf"
     shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.samples[0].doc_id}.pdf", document)

@@ -49,6 +49,35 @@ def test_help_imports_no_command_and_a_command_itself_alone():
     assert not {"openai", "torch", "ray"} & modules("data", "--help")
 
 
+LIBRARIES = {"torch", "verl", "vllm", "transformers", "ray", "pypdfium2"}
+DEAD = ["--base-url", "http://127.0.0.1:1/v1", "--model", "m"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ask", "report.pdf", "Who?", *DEAD],
+        ["eval", "vrag_rl_qwen2_5_vl_7b", "--data", "gone.jsonl", "--out", "out", *DEAD],
+        ["probe", "vrag_rl_qwen2_5_vl_7b", "--data", "gone.jsonl", "--out", "out", *DEAD],
+    ],
+)
+def test_an_endpoint_that_is_down_is_named_before_anything_else_is_imported_or_read(
+    arguments, tmp_path
+):
+    code = (
+        "import sys\nfrom docagent_rl.cli import main\ntry:\n    main()\n"
+        "finally:\n    print('modules:', *sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=tmp_path
+    )
+    said, _, imported = done.stderr.partition("modules:")
+    assert done.returncode == 2
+    assert "http://127.0.0.1:1/v1: nothing listens there" in " ".join(said.split())
+    assert not LIBRARIES & set(imported.split())
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_has_the_first_line_of_the_command_and_its_help_has_an_example(name):
     group = get_command(cli.app)

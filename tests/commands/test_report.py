@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.checkpoints.audit import audit_run
 from docagent_rl.commands.report import report_command
 from tests.chat_server import ChatServer, serving
@@ -42,7 +42,8 @@ def test_two_runs_without_a_judge(tmp_path):
     out = tmp_path / "out"
     given = (tmp_path / "a", tmp_path / "b", "--out", out, "--paired", "--pass-at", 1)
     text = " ".join(reported(*given).stdout.split())
-    for part in ("MMLongBench-Doc: b against a", "33.5 (vdr-2b); 36.7 (colqwen2-v1)", "†"):
+    title = "MMLongBench-Doc: b (second) against a (first)"
+    for part in (title, "33.5 (vdr-2b); 36.7 (colqwen2-v1)", "†"):
         assert part in text
     data = json.loads((out / "report.json").read_text())
     assert data["paired"]["mmlongbench"]["won"] == 8
@@ -103,3 +104,9 @@ def test_a_run_that_is_not_as_it_was_played_is_refused(tmp_path):
     assert audit_run(run).damages == []
     (run / "report.json").write_text((run / "report.json").read_text().replace("2", "3", 1))
     assert [each.path for each in audit_run(run).damages] == [run / "report.json"]
+
+
+def test_a_judge_that_is_down_is_named_before_runs_are_read(tmp_path):
+    judge = ["--judge-base-url", "http://127.0.0.1:1/v1", "--judge-model", "m"]
+    with pytest.raises(InfrastructureError, match=r"--judge-base-url=.*nothing listens there"):
+        called(report_command, tmp_path / "run", "--out", tmp_path / "report", *judge)

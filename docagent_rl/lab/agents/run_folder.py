@@ -15,7 +15,7 @@ from docagent_rl.base.folder_lock import folder_locked
 from docagent_rl.base.io import writable
 from docagent_rl.base.seals import Seal
 from docagent_rl.base.text import encodable, id_problem
-from docagent_rl.checkpoints.file_status import require_whole, root_of
+from docagent_rl.checkpoints.file_status import require_whole, root_of, runs_hint
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
 
 logger = logging.getLogger(__name__)
@@ -104,17 +104,28 @@ class RunFolder:
         try:
             found = json.loads(self.manifest_file.read_bytes())
         except FileNotFoundError:
-            raise UserError(
-                f"{self.path} is not a run of `docagent-rl eval` or `collect`: it has no "
-                f"{self.manifest_file.name}. To look at a run of the trainer use "
-                "`docagent-rl view`; to play one of its checkpoints, "
-                "`docagent-rl eval RECIPE --model`"
-            ) from None
+            raise UserError(self._other_folder()) from None
         except (OSError, ValueError) as error:
             raise UserError(f"{self.manifest_file} cannot be read: {error}") from error
         if not isinstance(found, dict) or found.get("version") != VERSION:
             raise UserError(f"{self.manifest_file} is not a run manifest of this release")
         return found
+
+    def _other_folder(self) -> str:
+        """Return why a folder without a manifest is not a run, and what to name instead."""
+        if not self.path.is_dir():
+            return f"{self.path}: no such folder; name the folder of a run"
+        if (self.path / "checkpoints").is_dir() or (self.path / "trajectories").is_dir():
+            inside = runs_hint(self.path)
+            return (
+                f"{self.path} is a run of the trainer{inside}. Its checkpoint has to be evaluated "
+                f"first: docagent-rl eval RECIPE --data QUESTIONS --out {self.path}/eval --model "
+                f"{self.path}. Its own validations are in `docagent-rl view {self.path}`"
+            )
+        return (
+            f"{self.path} is not a run of `docagent-rl eval` or `collect`: it has no "
+            f"{self.manifest_file.name}{runs_hint(self.path)}"
+        )
 
     @contextmanager
     def writing(self) -> Generator[Callable[[Trajectory], None]]:

@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, refuse_for, run_checks
-from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
 from docagent_rl.checks.environment import resolve_environment, resolve_folders, resolve_reward_file
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.checks.recipe_list import TrainerKind, recipe_kind
+from docagent_rl.checks.services import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.system import System
@@ -147,8 +147,8 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     if not any(doc_id in store for doc_id in documents):
         some = ", ".join(sorted(documents)[:3])
         raise UserError(
-            f"{store} contains none of the {len(documents)} documents that the questions are about "
-            f"({some}): ingest them (`docagent-rl ingest PDFS --store {parsed.store}`), or set "
+            f"{store.path} contains none of the {len(documents)} documents that the questions are "
+            f"about ({some}): ingest them (`docagent-rl ingest PDFS --store {store.path}`), or set "
             "docagent.store= to the store that has them"
         )
     check_services(planned)

@@ -20,6 +20,7 @@ from yaml import YAMLError
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.base.text import id_problem
+from docagent_rl.checkpoints.file_status import runs_hint
 from docagent_rl.checkpoints.step_files import step_file, step_files
 from docagent_rl.lab.agents.relocation import relocate
 from docagent_rl.lab.agents.run_folder import RunFolder
@@ -53,7 +54,7 @@ class ViewedRun:
         if self.kind == "evaluation" and not self._trajectories.is_file():
             raise UserError(
                 f"{self.path} is not a run: it contains neither trajectories/ nor "
-                f"{self._trajectories.name}"
+                f"{self._trajectories.name}{runs_hint(self.path)}"
             )
 
     @property

@@ -7,12 +7,10 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from docagent_rl.base.section import Section
+from docagent_rl.base.user_code import FILE, PACKAGE
 
 KEY = "reward.custom_reward_function"
 """verl's section, from which the recipes take `path`, `name` and `reward_kwargs`."""
-PACKAGE = "pkg://"
-FILE = "file://"
-"""Prefixes of a path, which verl's loader accepts too."""
 
 
 class RewardMode(StrEnum):
@@ -52,13 +50,6 @@ class RewardFunctionConfig(Section):
         if self.mode is RewardMode.REPLACE and self.weight == 0:
             raise ValueError("mode=replace with weight=0 rewards nothing: give a weight above 0")
         return self
-
-    @property
-    def module(self) -> str | None:
-        """Return the dotted name of the module that `pkg://` names; `None` for a file."""
-        if self.path is None or not self.path.startswith(PACKAGE):
-            return None
-        return self.path.removeprefix(PACKAGE).replace("/", ".")
 
     @property
     def file(self) -> Path | None:

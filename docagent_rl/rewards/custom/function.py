@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import hashlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.user_code import described, import_module
+from docagent_rl.base.user_code import described, load_source
 from docagent_rl.rewards.custom.config import KEY, RewardFunctionConfig, RewardMode
 from docagent_rl.rewards.custom.result import ResultError, numbers_of
 from docagent_rl.rewards.custom.signature import RewardCall, style_of
@@ -40,7 +38,8 @@ class RewardFunction:
 
     def __init__(self, config: RewardFunctionConfig) -> None:
         self.config = config
-        module = _module(config)
+        path = str(config.path)
+        module = load_source(path, f"{KEY}.path={path}")
         self._function = _named(module, config)
         self.place = f"{config.name} ({_place(self._function, config)})"
         """The name of the function, with its file and line."""
@@ -116,37 +115,6 @@ class RewardFunction:
 def load_reward_function(config: RewardFunctionConfig) -> RewardFunction | None:
     """Return the configured function, or `None`; raises `UserError` like `RewardFunction`."""
     return None if config.path is None else RewardFunction(config)
-
-
-def _module(config: RewardFunctionConfig) -> ModuleType:
-    """Import the module of a function; a file gets a unique module name.
-
-    Raises:
-        UserError: there is no such file or module, or importing it raises.
-    """
-    named = f"{KEY}.path={config.path}"
-    if config.module is not None:
-        return import_module(config.module, named)
-    file = config.file
-    if file is None or not file.is_file():
-        raise UserError(
-            f"{named}: there is no file {file}; give a Python file, or pkg://package.module"
-        )
-    name = f"docagent_reward_function_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise UserError(f"{named}: Python cannot import {file.name}: its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look up their own module there
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # the user's file may raise anything
-        del sys.modules[name]
-        raise UserError(
-            f"{named} cannot be loaded: {described(error)}; install what it imports, or add it to "
-            "PYTHONPATH"
-        ) from error
-    return module
 
 
 def _named(module: ModuleType, config: RewardFunctionConfig) -> Callable[..., Any]:

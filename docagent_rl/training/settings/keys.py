@@ -11,9 +11,9 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.text import did_you_mean
 from docagent_rl.config import plain_section
-from docagent_rl.training.plugin import TRAINER_MODES
-from docagent_rl.training.settings.ledger import MODES, SFT_FILE, ledger
+from docagent_rl.training.settings.ledger import MODES, SFT_FILE, TRAINER_MODES, ledger
 from docagent_rl.training.settings.trackers import access_problems
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
@@ -82,9 +82,7 @@ def _walk(
                 for each in named
                 if each.rpartition(".")[0] == prefix[:-1]
             ]
-            near = difflib.get_close_matches(str(key), [*known, *added], n=1)
-            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
-            yield f"{path}: unknown key{hint}"
+            yield f"{path}: unknown key{did_you_mean(str(key), [*known, *added], prefix)}"
         elif isinstance(value, Mapping) and isinstance(known.get(key), Mapping) and known[key]:
             yield from _walk(value, known[key], named, f"{path}.")
 

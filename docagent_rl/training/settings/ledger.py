@@ -24,6 +24,8 @@ MODE = "trainer.v1.trainer_mode"
 OURS = "docagent_"
 """Prefix of this package's trainer modes, followed by the name of verl's mode."""
 MODES = ("sync", "colocate_async", "separate_async")
+TRAINER_MODES = tuple(f"{OURS}{mode}" for mode in MODES)
+"""The trainer modes of this package."""
 _ABSENT = object()
 
 

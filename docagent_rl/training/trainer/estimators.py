@@ -2,7 +2,7 @@
 (`docs/architecture.md`).
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -13,7 +13,6 @@ from verl.trainer.ppo.core_algos import ADV_ESTIMATOR_REGISTRY, AdvantageEstimat
 from docagent_rl.advantages import Estimator, registered_estimators
 from docagent_rl.advantages.inputs import Advantages
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.user_code import import_module
 
 Computation = Callable[[Tensor, Tensor], Advantages]
 """`(token rewards, mask) -> Advantages`, both (b, t); everything else is bound in a closure."""
@@ -35,16 +34,6 @@ _UNAVAILABLE = {
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
 """This package's estimators in verl's registry."""
-
-
-def load_modules(names: Sequence[str]) -> None:
-    """Import the user's modules (`docagent.modules`).
-
-    Raises:
-        UserError: a module does not exist, or raises an exception.
-    """
-    for name in names:
-        import_module(name, f"docagent.modules: {name}")
 
 
 def install_estimators() -> None:

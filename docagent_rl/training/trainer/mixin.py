@@ -17,6 +17,7 @@ from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 from verl.workers.utils.padding import response_to_nested
 
 from docagent_rl.advantages import Advantages, Discounts, Estimator
+from docagent_rl.base.user_code import load_modules
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.losses.config import Aggregation
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
@@ -31,7 +32,6 @@ from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
 from docagent_rl.training.trainer.estimators import (
     computing,
     install_estimators,
-    load_modules,
     our_estimator,
 )
 from docagent_rl.training.trainer.inputs import advantage_inputs

@@ -1,8 +1,8 @@
 import pytest
 
+from docagent_rl.base.user_code import load_modules
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.checks.recipe_check import composed_recipe
-from docagent_rl.training.trainer.estimators import load_modules
 from learning.choices import Arm, Estimator
 from learning.plan import RECIPE, LearnPaths, LearnSettings, RunKey, rl_overrides
 from learning.task import write_prompt

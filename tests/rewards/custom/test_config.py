@@ -5,15 +5,12 @@ from docagent_rl.base.section import validated
 from docagent_rl.rewards.custom.config import RewardFunctionConfig
 
 
-def test_paths_are_files_or_modules(tmp_path, monkeypatch):
+def test_a_path_is_that_of_a_file_unless_it_names_a_module(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("mine.py", "./mine.py", f"file://{tmp_path}/mine.py", f"{tmp_path}/mine.py"):
-        config = RewardFunctionConfig(path=path)
-        assert (config.file, config.module) == (tmp_path / "mine.py", None)
-    for path in ("pkg://mine.rewards", "pkg://mine/rewards"):
-        config = RewardFunctionConfig(path=path)
-        assert (config.file, config.module) == (None, "mine.rewards")
-    assert RewardFunctionConfig().file is RewardFunctionConfig().module is None
+        assert RewardFunctionConfig(path=path).file == tmp_path / "mine.py"
+    for path in ("pkg://mine.rewards", "pkg://mine/rewards", None):
+        assert RewardFunctionConfig(path=path).file is None
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from docagent_rl.documents.objects import file_digest
 from docagent_rl.documents.sources import FailedDocument, SourceDocument, SourceKind, discover
 from docagent_rl.documents.store import DocumentStore, gather
 from docagent_rl.documents.upkeep import prune
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.index_files import index_kind
@@ -245,6 +246,33 @@ def search_at(run: DictConfig, *, index: Path | None = None, url: str | None = N
         if url is not None:
             section.backend = Backend.HTTP.value
             section.service = OmegaConf.merge(section.get("service") or {}, {"url": url})
+
+
+def give_roles(run: DictConfig, model: ModelConfig, overrides: Sequence[str] = ()) -> list[str]:
+    """Have the model that plays also play the system's roles for which no endpoint is set.
+
+    The configuration is changed in place. A model that runs in this process plays no roles, and a
+    model that an override names for a role stays.
+
+    Returns:
+        The names of the roles that it plays.
+    """
+    if not model.base_url:
+        return []
+    roles = run.docagent.get("roles") or {}
+    found = []
+    for name in get_system(run.docagent.system).roles:
+        section = dict(roles.get(name.value) or {})
+        if section.get("backend") is not None or section.get("base_url") is not None:
+            continue
+        key = f"docagent.roles.{name.value}.model="
+        if not any(each.lstrip("+").startswith(key) for each in overrides):
+            section |= {"model": model.model, "price": model.price.model_dump()}
+        section |= {"base_url": model.base_url, "api_key_env": model.api_key_env}
+        with open_dict(run):
+            OmegaConf.update(run, f"docagent.roles.{name.value}", section, force_add=True)
+        found.append(name.value)
+    return found
 
 
 def configure_for_asking(run: DictConfig, workspace: Workspace) -> None:

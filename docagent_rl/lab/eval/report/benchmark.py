@@ -33,6 +33,16 @@ from docagent_rl.lab.eval.scoring.protocols import (
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
 
+_SAME = {
+    "turns": "turns",
+    "finished": "finished",
+    "image_tokens": "image_tokens",
+    "invalid_action_rate": "invalid_rate",
+    "pages_seen": "unique_pages",
+    "retrieval_recall": "page_recall",
+}
+"""Numbers of environments that are usually values of `NAVIGATION` or `USE`, with these."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
@@ -188,10 +198,20 @@ def _statistics(protocol: Protocol, trajectories: Iterable[ScoredTrajectory]) ->
     return numbers
 
 
-def _own_measures(trajectories: Iterable[ScoredTrajectory]) -> list[Measure]:
-    """Return the environments' own numbers, under the names that the trainer logs."""
+def _own_measures(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
+    """Return the environments' own numbers, under the names that the trainer logs.
+
+    Those that would repeat one of ours are left out.
+    """
     names = {name for each in trajectories for name in each.values if name.startswith(OWN)}
+    names -= {OWN + name for name, ours in _SAME.items() if _equal(trajectories, OWN + name, ours)}
     return [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in sorted(names)]
+
+
+def _equal(trajectories: Iterable[ScoredTrajectory], name: str, other: str) -> bool:
+    """Return whether two values are equal in all trajectories that have the first."""
+    found = [each.values for each in trajectories if each.values.get(name) is not None]
+    return all(values[name] == values.get(other) for values in found)
 
 
 def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:

@@ -100,7 +100,8 @@ def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
         case Unit.SECONDS:
             return f"{value:{plus},.1f}"
         case Unit.NUMBER:
-            return f"{value:{plus},.2f}"
+            # with thousands, the decimals say nothing
+            return f"{value:{plus},.0f}" if abs(value) >= 1000 else f"{value:{plus},.2f}"
 
 
 def p_text(value: float | None) -> str:

@@ -20,6 +20,9 @@ from docagent_rl.lab.eval.report.statistics import (
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 
+_QUESTIONS = 4
+"""The place of the number of questions in a row of the table."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -148,10 +151,15 @@ def paired_table(
 ) -> TextTable:
     """Return the table that compares the runs `first` and `second` on the benchmark `title`.
 
+    The runs are named above the table and not in its head, so that it fits a terminal whatever
+    their names; a column of questions is only there if their number is not the same in all rows.
+
     `judges` are the judges of each run's headline, empty if it needs none.
     """
     headline = found.numbers[0].title
-    notes = [
+    counts = {each.gain.questions for each in found.numbers}
+    notes = [f"over {min(counts):,} questions"] if len(counts) == 1 else []
+    notes += [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
         f"p: from swapping the runs per document; not given for fewer than {FEWEST} documents",
@@ -169,6 +177,10 @@ def paired_table(
         if ids:
             notes.append(f"{name}: {len(ids):,} questions")
     notes += [RULED] if any(each.ruled for each in found.numbers) else []
-    head = ("number", first, second, "second minus first", "questions", "documents", "p")
-    rows = tuple((each.title, *each.cells) for each in found.numbers)
-    return TextTable(f"{title}: {second} against {first}", head, rows, tuple(notes))
+    head = ["number", "first", "second", "difference", "questions", "documents", "p"]
+    rows = [[each.title, *each.cells] for each in found.numbers]
+    if len(counts) == 1:
+        for line in (head, *rows):
+            del line[_QUESTIONS]
+    named = f"{title}: {second} (second) against {first} (first)"
+    return TextTable(named, tuple(head), tuple(map(tuple, rows)), tuple(notes))

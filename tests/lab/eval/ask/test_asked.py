@@ -9,11 +9,14 @@ from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.objects import file_digest
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.lab.eval.ask import workspace
 from docagent_rl.lab.eval.ask.workspace import (
     NOT_KNOWN,
     Workspace,
     configure_for_asking,
+    give_roles,
     mirror_folder,
     open_workspace,
     own_question,
@@ -156,3 +159,43 @@ def test_several_documents_need_a_system_that_searches_them(world):
     with pytest.raises(UserError, match=r"alden.* 2 "):
         asked(ALDEN, workspace_of(world, 2))
     assert asked(VRAG, workspace_of(world, 2)).env["search"]["scope"] == "corpus"
+
+
+def roles_after(model, *overrides):
+    """Return the roles of MM-Doc-R1 after a model was given those that nobody plays."""
+    run = play_config("mm_doc_r1_qwen3_8b", Agent.SYSTEM, overrides)
+    played = give_roles(run, model, overrides)
+    return played, DocAgentConfig.parse(plain_section(run.docagent)).roles
+
+
+def test_one_model_plays_all_roles_unless_an_override_names_another():
+    model = ModelConfig(base_url="http://a/v1", model="m", api_key_env="KEY")
+    played, roles = roles_after(model)
+    assert played == [name.value for name in RoleName]
+    for role in roles.values():
+        assert (role.backend, role.base_url, role.model) == (
+            RoleBackend.OPENAI,
+            "http://a/v1",
+            "m",
+        )
+        assert role.api_key_env == "KEY"
+    assert roles[RoleName.PLANNER].max_tokens == 2048  # the recipe's own
+    played, roles = roles_after(
+        model,
+        "docagent.roles.reader.base_url=http://b/v1",
+        "docagent.roles.answer.backend=embedded",
+        "docagent.roles.extractor.model=big",
+    )
+    assert played == ["planner", "extractor"]
+    assert roles[RoleName.READER].base_url == "http://b/v1"
+    assert roles[RoleName.ANSWER].backend is RoleBackend.EMBEDDED
+    assert (roles[RoleName.EXTRACTOR].base_url, roles[RoleName.EXTRACTOR].model) == (
+        "http://a/v1",
+        "big",
+    )
+
+
+def test_a_model_in_this_process_plays_no_roles_and_most_systems_have_none():
+    assert roles_after(ModelConfig(model="folder"))[0] == []
+    run = play_config(VRAG, Agent.SYSTEM)
+    assert give_roles(run, ModelConfig(base_url="http://a/v1", model="m")) == []

@@ -12,6 +12,7 @@ from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from tests.lab.eval.metrics import slow
+from tests.lab.eval.report.scores import scored
 from tests.lab.eval.scoring.trajectories import masked, play_of, question, run_of, turn
 
 LAKE, DECLINED = "Lake Ontario", "This is not answerable."
@@ -140,3 +141,15 @@ async def test_effort_of_madqa_is_over_the_whole_run(tmp_path):
     assert numbers["wasted"] == pytest.approx(means[False] / means[True])
     (kuiper,) = [each for each in found.answers if each.measure.name == "kuiper"]
     assert (kuiper.interval.low, kuiper.interval.questions) == (None, 80)
+
+
+def test_a_number_of_the_environment_that_repeats_one_of_ours_is_left_out():
+    def use(**values):
+        each = scored(0, 1, values={"turns": 2.0, "invalid_rate": 0.5, "finished": 1.0, **values})
+        return [number.measure.name for number in benchmark("own", [each], ReportSettings(5)).use]
+
+    repeated = {"env:turns": 2.0, "env:invalid_action_rate": 0.5, "env:finished": 1.0}
+    assert not [name for name in use(**repeated) if name.startswith("env:")]
+    # another number under the same name is shown
+    assert "env:turns" in use(**{**repeated, "env:turns": 3.0})
+    assert "env:searches" in use(**repeated, **{"env:searches": 1.0})

@@ -1,9 +1,12 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
+from docagent_rl.lab.eval.report.grid import rendered
 from docagent_rl.lab.eval.report.paired import compare, paired_table
 from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, intervals, sums_of
+from docagent_rl.lab.eval.scoring.scored import Form, Measure, mean
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.report.scores import (
     F1,
@@ -153,3 +156,30 @@ def test_rows_of_breakdowns_hold_their_questions_and_those_without_value_are_in_
     assert (whole.value, whole.questions) == (pytest.approx(2 / 3), 3)
     assert (part.value, part.questions, part.documents) == (0.5, 2, 2)
     assert (nothing.value, nothing.low, nothing.questions) == (None, None, 0)
+
+
+def test_the_table_fits_a_terminal_whatever_the_runs_are_called():
+    name = "a_long_name_of_an_experiment_with_all_its_settings"
+    long = Measure("invalid", "invalid turns, per trajectory", "score", Form.MEAN)
+    sides = [[scored(n, side, document=f"d{n}") for n in range(120)] for side in (1, 0)]
+    found = compare(*sides, [long], draws=20)
+    table = paired_table(found, name, f"{name}_2", "Own")
+    assert name not in " ".join(table.head)
+    assert table.title == f"Own: {name}_2 (second) against {name} (first)"
+    assert table.notes[0] == "over 120 questions"
+    console = Console(width=100)
+    with console.capture() as printed:
+        console.print(rendered(table))
+    rows = [line for line in printed.get().splitlines() if long.title in line]
+    assert len(rows) == 2  # its row, and the note that names it
+    assert "[-100.0, -100.0]" in rows[0]
+
+
+def test_numbers_over_different_questions_have_a_column_of_their_counts():
+    sides = [[scored(1, side), scored(2, side)] for side in (1, 0)]
+    for side in sides:
+        side[0].values["other"] = 1.0
+    found = compare(*sides, [SCORE, mean("other", "other")], draws=5)
+    table = paired_table(found, "a", "b", "Own")
+    assert table.head[4] == "questions"
+    assert [row[4] for row in table.rows] == ["2", "1"]

@@ -197,7 +197,7 @@ def rows_of(runs, title, **settings):
 
 
 def test_two_judges_of_two_runs_are_told():
-    _, notes = rows_of([run(), run("b", by="judge-2")], "b against a", paired=True)
+    _, notes = rows_of([run(), run("b", by="judge-2")], "b (second) against a (first)", paired=True)
     assert "a was judged by judge-1, b by judge-2" in notes
 
 
