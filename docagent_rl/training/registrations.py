@@ -52,8 +52,6 @@ def registered() -> Registered:
     from verl.trainer.ppo.v1 import trainer_base
     from verl.workers.engine import EngineRegistry
 
-    from docagent_rl.training import plugin  # noqa: F401  registers on import
-
     for status in patch_status():
         for module in status.waiting:  # import it, so that the status says if the patch applies
             try:
