@@ -114,7 +114,7 @@ def imports(*, types: bool = False, package: str = PACKAGE) -> dict[str, set[str
     Parent packages are included unless they are empty. Imports for type checkers are included if
     `types` is set.
     """
-    graph = grimp.build_graph(package, exclude_type_checking_imports=not types)
+    graph = grimp.build_graph(package, exclude_type_checking_imports=not types, cache_dir=None)
     named = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
 
     def around(name: str) -> set[str]:
