@@ -17,7 +17,7 @@ def imports() -> dict[str, set[str]]:
     """Return the imports of each module, including those in functions, and the packages that
     contain it.
     """
-    graph = grimp.build_graph("docagent_rl", include_external_packages=True)
+    graph = grimp.build_graph("docagent_rl", include_external_packages=True, cache_dir=None)
     edges = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     for name in edges:
         parts = name.split(".")
