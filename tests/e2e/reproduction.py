@@ -3,7 +3,6 @@ trainer.
 """
 
 import os
-import shutil
 import subprocess
 import sysconfig
 from collections.abc import Mapping
@@ -15,8 +14,6 @@ from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 from docagent_rl.lab.papers.reproduction import reproduction
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.papers.training_stages import start_model
-from docagent_rl.lab.tiny.workspace import DemoPaths
-from tests.e2e.conftest import add_model
 
 TRAINED = "vrag_rl"
 OTHERS = tuple(system for system in paper_systems() if system != TRAINED)
@@ -30,17 +27,14 @@ class Reproduced:
     said: str
 
 
-def play(system: str, workspace: Path, demo: Path, python: Path) -> Reproduced:
+def play(system: str, workspace: Path, python: Path) -> Reproduced:
     """Run a chain: with RL for `TRAINED`, otherwise without RL and with an evaluation of its
-    start. The others begin with a demo's tiny model, which takes longer to make than all else.
+    start.
     """
     command = ("reproduce", system, "--miniature", "--workspace", str(workspace))
     if system == TRAINED:
         _docagent(python, *command)
         return Reproduced(workspace, _docagent(python, *command))
-    add_model(demo, system, python)
-    made = DemoPaths(demo).model(system)
-    shutil.copytree(made, DemoPaths(workspace).model(system))
     chain = reproduction(_setting(system, workspace), "")
     names = [stage.name for stage in chain.stages]
     before = names[: names.index("rl")]

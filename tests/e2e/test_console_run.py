@@ -59,6 +59,8 @@ def test_it_ends_with_what_to_type_next(lines, run):
 def test_all_else_is_in_the_log(run):
     assert "np.float64" not in run.said
     assert "'actor_rollout_ref': {'actor'" not in run.said
-    assert "'actor_rollout_ref': {'actor'" in run.logged
+    # a busy Ray cuts lines where it read them while they were written
+    cut = r"\n\x1b\[\d+m\(TaskRunner\w* pid=\d+\)\x1b\[0m "
+    assert "'actor_rollout_ref': {'actor'" in re.sub(cut, "", run.logged)
     assert "step:1 - " in run.logged
     assert str(run.run_dir / "console.log") in run.said
