@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 
 from docagent_rl.checks.placement.demand import Needs, Pool, ServiceDemand, TrainerLayout
 
@@ -95,16 +96,13 @@ def make_plan(needs: Needs, pool: Pool) -> Plan | None:
             for layout in trainers_that_fit(needs.layouts, smaller):
                 if best is None or layout.gpus >= best.trainer.gpus:
                     found = _plans(needs.services, layout, smaller)
-                    best = max((plan for plan in (best, *found) if plan), key=_merit, default=None)
+                    possible = [plan for plan in (best, *found) if plan is not None]
+                    best = max(possible, key=attrgetter("merit"), default=None)
     if best is None or needs.retriever is None:
         return best
     # it searches in the trainer's Ray, so on one of the trainer's nodes
-    free = (gpu for gpu in _all(pool) if gpu not in best.used() and gpu[0] < best.trainer.nodes)
+    free = (gpu for gpu in _gpus_of(pool) if gpu not in best.used() and gpu[0] < best.trainer.nodes)
     return replace(best, retriever=next(free, None))
-
-
-def _merit(plan: Plan) -> tuple[int, Fraction, Fraction, int]:
-    return plan.merit
 
 
 def trainer_gpus(layout: TrainerLayout) -> list[Gpu]:
@@ -120,14 +118,14 @@ def trainers_that_fit(layouts: Iterable[TrainerLayout], pool: Pool) -> Iterator[
             yield layout
 
 
-def _all(pool: Pool) -> list[Gpu]:
+def _gpus_of(pool: Pool) -> list[Gpu]:
     return [(node, gpu) for node in range(pool.nodes) for gpu in range(pool.gpus_per_node)]
 
 
 def _plans(services: Sequence[ServiceDemand], layout: TrainerLayout, pool: Pool) -> Iterator[Plan]:
     """Yield a plan for each choice of the numbers of GPUs that share a copy of each model."""
     taken = set(trainer_gpus(layout))
-    free = [gpu for gpu in _all(pool) if gpu not in taken]
+    free = [gpu for gpu in _gpus_of(pool) if gpu not in taken]
     choices = ([(service, size) for size in service.parallel_sizes] for service in services)
     for chosen in itertools.product(*choices):
         if (placed := _place(chosen, free, pool.usable)) is not None:

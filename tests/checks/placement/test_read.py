@@ -1,4 +1,4 @@
-"""What recipes ask of GPUs, as their configuration says it."""
+"""The demands for GPUs that are read from the configurations of recipes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a run's recipe and system say of its sizes, as verl decides it."""
+"""Sizes of a run that are read from its recipe without verl, compared with verl's own decisions."""
 
 import warnings
 
