@@ -286,7 +286,8 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     if "test_reproduction_run" in modules:
         for system in (reproduction.TRAINED, *reproduction.OTHERS):
             name = f"reproduction_{system}"
-            play = partial(reproduction.play, system, folder(name) / "workspace", python)
+            own = folder(name) / "workspace"
+            play = partial(reproduction.play, system, own, workspace, python)
             background.start(name, play)
     if "test_own_agent_run" in modules:
         background.start("own_agent", partial(own_agent.play, folder("own_agent"), python))

@@ -3,6 +3,7 @@ trainer.
 """
 
 import os
+import shutil
 import subprocess
 import sysconfig
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 from docagent_rl.lab.papers.reproduction import reproduction
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.papers.training_stages import start_model
+from docagent_rl.lab.stages.marker import input_digests, write_marker
+from docagent_rl.lab.tiny.workspace import DemoPaths
+from tests.e2e.conftest import add_model
 
 TRAINED = "vrag_rl"
 OTHERS = tuple(system for system in paper_systems() if system != TRAINED)
@@ -27,9 +31,9 @@ class Reproduced:
     said: str
 
 
-def play(system: str, workspace: Path, python: Path) -> Reproduced:
+def play(system: str, workspace: Path, demo: Path, python: Path) -> Reproduced:
     """Run a chain: with RL for `TRAINED`, otherwise without RL and with an evaluation of its
-    start.
+    start. The others take the tiny model of a demo, which is slow to make.
     """
     command = ("reproduce", system, "--miniature", "--workspace", str(workspace))
     if system == TRAINED:
@@ -39,6 +43,11 @@ def play(system: str, workspace: Path, python: Path) -> Reproduced:
     names = [stage.name for stage in chain.stages]
     before = names[: names.index("rl")]
     chosen = [word for name in before for word in ("--stage", name)]
+    _docagent(python, *command, "--stage", names[0])
+    add_model(demo, system, python)
+    shutil.copytree(DemoPaths(demo).model(system), DemoPaths(workspace).model(system))
+    model = next(stage for stage in chain.stages if stage.name == "model_base")
+    write_marker(model, workspace, input_digests(model, workspace), seconds=0)
     _docagent(python, *command, *chosen)
     said = _docagent(python, *command, *chosen)
     evaluation = next(stage for stage in chain.stages if stage.name.startswith("evaluate_"))
