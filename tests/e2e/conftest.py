@@ -290,7 +290,9 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
             play = partial(reproduction.play, system, own, workspace, python)
             background.start(name, play)
     if "test_own_agent_run" in modules:
-        background.start("own_agent", partial(own_agent.play, folder("own_agent"), python))
+        background.start(
+            "own_agent", partial(own_agent.play, folder("own_agent"), workspace, python)
+        )
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     for name, play in plays.items():

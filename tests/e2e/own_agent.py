@@ -1,14 +1,17 @@
 """The chain of an agent of one's own on two PDFs: two steps of the trainer, up to a report."""
 
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.lab.own_agent.project import FILE
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from tests.documents.conftest import write_pdf
+from tests.e2e.conftest import add_model
 
-STEPS = 2
+STEPS, SYSTEM = 2, "vrag_rl"
 TEXTS = ("The mill opened in spring", "Its wheel turns twice", "The baker buys flour")
 
 
@@ -23,8 +26,8 @@ class OwnRun:
     """The output of the second start."""
 
 
-def play(place: Path, python: Path) -> OwnRun:
-    """Make a folder, choose two steps, and run its chain twice."""
+def play(place: Path, demo: Path, python: Path) -> OwnRun:
+    """Make a folder, choose two steps, and run its chain twice, with the tiny model of a demo."""
     for name in ("mill", "bakery"):
         write_pdf(place / "pdfs" / f"{name}.pdf", [f"{name}: {text}" for text in TEXTS])
     folder = place / "agent"
@@ -32,6 +35,8 @@ def play(place: Path, python: Path) -> OwnRun:
     file = folder / FILE
     chosen = file.read_text(encoding="utf-8").replace("steps: null", f"steps: {STEPS}")
     file.write_text(chosen, encoding="utf-8")
+    add_model(demo, SYSTEM, python)
+    shutil.copytree(DemoPaths(demo).model(SYSTEM), DemoPaths(folder).model(SYSTEM))
     said = _docagent(python, "run", str(folder))
     return OwnRun(folder, said, _docagent(python, "run", str(folder)))
 

@@ -15,7 +15,6 @@ from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 from docagent_rl.lab.papers.reproduction import reproduction
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.papers.training_stages import start_model
-from docagent_rl.lab.stages.marker import input_digests, write_marker
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from tests.e2e.conftest import add_model
 
@@ -33,21 +32,22 @@ class Reproduced:
 
 def play(system: str, workspace: Path, demo: Path, python: Path) -> Reproduced:
     """Run a chain: with RL for `TRAINED`, otherwise without RL and with an evaluation of its
-    start. The others take the tiny model of a demo, which is slow to make.
+    start.
+
+    It finds its tiny model, which is slow to make and equal to that of a demo, once it has begun: a
+    workspace with a model that no chain made is refused.
     """
     command = ("reproduce", system, "--miniature", "--workspace", str(workspace))
-    if system == TRAINED:
-        _docagent(python, *command)
-        return Reproduced(workspace, _docagent(python, *command))
     chain = reproduction(_setting(system, workspace), "")
     names = [stage.name for stage in chain.stages]
-    before = names[: names.index("rl")]
-    chosen = [word for name in before for word in ("--stage", name)]
     _docagent(python, *command, "--stage", names[0])
     add_model(demo, system, python)
     shutil.copytree(DemoPaths(demo).model(system), DemoPaths(workspace).model(system))
-    model = next(stage for stage in chain.stages if stage.name == "model_base")
-    write_marker(model, workspace, input_digests(model, workspace), seconds=0)
+    if system == TRAINED:
+        _docagent(python, *command)
+        return Reproduced(workspace, _docagent(python, *command))
+    before = names[: names.index("rl")]
+    chosen = [word for name in before for word in ("--stage", name)]
     _docagent(python, *command, *chosen)
     said = _docagent(python, *command, *chosen)
     evaluation = next(stage for stage in chain.stages if stage.name.startswith("evaluate_"))
