@@ -28,6 +28,9 @@ from docagent_rl.checks import recipe_check
 from tools.warm.python import WARM
 
 OF_PACKAGES = {"pkg", "structured"}
+"""Schemes of the sources that are in packages."""
+OF_VERL = str(recipe_check._folder_of_verl())
+"""Verl's folder, which Hydra reads as any other folder, so that verl need not be imported."""
 FOLDER = (
     Path(os.environ[WARM]).parent if WARM in os.environ else Path(tempfile.mkdtemp())
 ) / "composed"
@@ -85,7 +88,8 @@ def recipe_key(name, overrides):
 
 def _key(sources, what):
     places = [(source.scheme(), source.provider, source.path) for source in sources]
-    return repr((what, places)) if {scheme for scheme, *_ in places} <= OF_PACKAGES else None
+    known = all(scheme in OF_PACKAGES or path == OF_VERL for scheme, _, path in places)
+    return repr((what, places)) if known else None
 
 
 def by_choices(create):
