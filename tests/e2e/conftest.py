@@ -241,7 +241,7 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         grpo,
         learning,
         nodes,
-        own_agent,
+        readme,
         recipes,
         reproduction,
         separate,
@@ -251,8 +251,10 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     modules, background = wanted(request.session), Background(PLACES)
     folder = tmp_path_factory.mktemp
     python = warm_python
-    if "test_learning_run" in modules:  # the one that needs no demo
+    if "test_learning_run" in modules:  # needs no demo, like the next
         background.start("learning", lambda: learning.play(folder("learning"), python))
+    if "test_readme_run" in modules:  # and the longest
+        background.start("readme", lambda: readme.play(folder("readme"), python))
     workspace = demo.result()
     if {"test_nodes_run", "test_lora_run"} & modules:
         background.start("nodes", lambda: nodes.play(folder("nodes"), workspace, python), places=2)
@@ -289,10 +291,6 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
             own = folder(name) / "workspace"
             play = partial(reproduction.play, system, own, workspace, python)
             background.start(name, play)
-    if "test_own_agent_run" in modules:
-        background.start(
-            "own_agent", partial(own_agent.play, folder("own_agent"), workspace, python)
-        )
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     for name, play in plays.items():

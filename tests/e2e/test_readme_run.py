@@ -1,0 +1,54 @@
+"""The README's commands work as they are written, in order, in one shell: from `make train` to an
+agent that was trained on the user's own PDFs.
+"""
+
+import json
+
+import pytest
+
+from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.samples.parquet import read_parquet
+from tests.e2e.readme import STEPS
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+
+
+@pytest.fixture(scope="module")
+def typed(runs):
+    return runs.result("readme")
+
+
+def said_by(typed, beginning: str) -> str:
+    return next(said for command, said in typed.said.items() if command.startswith(beginning))
+
+
+def test_the_demo_trains(typed):
+    run = typed.folder / "workspace" / "runs" / RECIPE
+    assert list(read_trajectories(run / "trajectories" / "4.jsonl"))
+    assert len(said_by(typed, "make train").splitlines()) < 100
+
+
+def test_a_question_about_a_pdf_is_answered(typed):
+    assert "350" in said_by(typed, "docagent-rl ask")
+    (trajectory,) = read_trajectories(typed.folder / "answer" / "trajectories.jsonl")
+    assert trajectory.metrics
+
+
+def test_the_agent_is_trained_on_the_documents_and_scored(typed):
+    run = typed.agent / "runs" / RECIPE
+    tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
+    assert tracker.read_text().strip() == str(STEPS)
+    assert list(read_trajectories(run / "trajectories" / f"{STEPS}.jsonl"))
+    questions = read_parquet(typed.agent / "data" / "val.parquet")
+    report = json.loads((typed.agent / "report" / "report.json").read_text(encoding="utf-8"))
+    assert [each["trajectories"] for each in report["runs"]] == [len(questions)]
+
+
+def test_it_says_what_to_type_next_and_is_done_afterwards(typed):
+    first = said_by(typed, "docagent-rl run")
+    assert "still a placeholder" in first
+    for said in (first, typed.repeated):
+        assert f"docagent-rl view my_agent/runs/{RECIPE}" in said
+    heads = [line for line in typed.repeated.splitlines() if line.startswith("[")]
+    assert heads
+    assert all(line.endswith(": done") for line in heads)
