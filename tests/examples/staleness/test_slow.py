@@ -1,11 +1,12 @@
 """The retriever pauses before some queries, and finds the same pages as BM25."""
 
-import time
+from types import SimpleNamespace
 
 import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from staleness import slow as slow_module
 from staleness.slow import SlowRetriever
 
 QUERIES = [f"revenue of the year {year}" for year in range(1990, 2050)]
@@ -20,7 +21,8 @@ def test_some_queries_wait_always_the_same(world):
 
 def test_it_finds_what_bm25_finds_and_later(world, monkeypatch):
     pauses = []
-    monkeypatch.setattr(time, "sleep", pauses.append)
+    # the module's own, since other threads of this process sleep too
+    monkeypatch.setattr(slow_module, "time", SimpleNamespace(sleep=pauses.append))
     slow = SlowRetriever(world.store, None, pause_s=20, one_in=3)
     quick = BM25Retriever.build(world.store)
     for query in QUERIES:
