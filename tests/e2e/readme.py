@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import psutil
 
@@ -150,7 +150,9 @@ class Shell:
             assert time.monotonic() < deadline, f"{command}\n{said[-6000:]}"
             assert self._bash.poll() is None, f"{command}\n{said[-6000:]}"
             if serves and (address := re.search(r"http://\S+", said)):
-                with urllib.request.urlopen(address[0], timeout=60) as page:
+                # the token becomes a cookie
+                browser = build_opener(HTTPCookieProcessor())
+                with browser.open(address[0], timeout=60) as page:
                     assert page.status == 200
                 for child in self._started():
                     child.send_signal(signal.SIGINT)
