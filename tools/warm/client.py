@@ -48,6 +48,7 @@ def main() -> None:
         "cwd": os.getcwd(),
         "umask": umask,
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "interruptible": signal.getsignal(signal.SIGINT) is not signal.SIG_IGN,
         "files": files,
     }
     body = json.dumps(request).encode()

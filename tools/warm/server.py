@@ -134,6 +134,9 @@ def become(request: Request) -> None:
     os.chdir(request.body["cwd"])
     os.umask(request.body["umask"])
     os.setpriority(os.PRIO_PROCESS, 0, request.body["nice"])
+    # as Python does when it starts; a shell may have started the warm process in the background
+    interruptible = request.body["interruptible"]
+    signal.signal(signal.SIGINT, signal.default_int_handler if interruptible else signal.SIG_IGN)
     sys.executable = request.body["executable"]
     _reseed()
     import multiprocessing
