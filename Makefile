@@ -1,7 +1,8 @@
 # Two commands, each doing its own set-up:
 #   make train   the demo run: documents in, training steps of unmodified verl out
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
-#   make test-all  linters, these, what takes longer (make slow), all other runs (make runs): everything
+#   make test-all  linters, these, what takes longer (make slow), all other runs (make runs)
+#   make release  test-all, the chains of all papers, faults that the GPU check has to find: everything
 #   make gpu-check  eleven minutes on one GPU, random weights, no network (docs/cluster.md)
 #   make docs   site/: these pages as a site, without network
 #   make wheel  dist/: a wheel and a source distribution (CONTRIBUTING.md)
@@ -10,7 +11,7 @@
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
 #   make mutants  what the tests of the core would miss: small changes of it, each tried
 #   make adversary  texts that are rewarded wrongly, searched for (docs/rule_judge.md)
-.PHONY: train test test-all fast slow core runs mutants adversary faults gpu-check documents lint viewer wheel docs setup loaders demo clean
+.PHONY: train test test-all release fast slow core runs rest mutants adversary faults gpu-check documents lint viewer wheel docs setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -35,7 +36,7 @@ endif
 endif
 
 help:
-	@sed -n '1,12p' Makefile
+	@sed -n '1,13p' Makefile
 
 setup:
 	@PYTHON="$(PYTHON)" tools/setup.sh
@@ -67,17 +68,24 @@ test: loaders
 test-all: loaders
 	@$(TOGETHER) lint docs fast slow runs
 
+# before a release, and after a change of the stages of papers or of the GPU check
+release: loaders
+	@$(TOGETHER) lint docs fast slow runs rest
+
 fast: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
 
 slow: loaders
-	$(PYTEST) -m "slow and not e2e" $(SLOW)
+	$(PYTEST) -m "slow and not e2e and not release" $(SLOW)
 
 core: loaders
 	$(PYTEST) -m core tests/e2e
 
 runs: loaders
-	$(PYTEST) tests/e2e
+	$(PYTEST) -m "not release" tests/e2e
+
+rest: loaders
+	$(PYTEST) -m release tests/e2e tests/tools/gpu_check
 
 # small changes of the core's numerics, each of which a test has to notice (tools/mutants); ARGS='--only losses'
 mutants: setup

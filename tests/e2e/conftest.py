@@ -285,12 +285,10 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start(RECIPE, lambda: grpo.play(folder("grpo"), workspace, python))
     if {"test_chain_run", "test_sft_run", "test_lora_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
-    if "test_reproduction_run" in modules:
-        for system in (reproduction.TRAINED, *reproduction.OTHERS):
-            name = f"reproduction_{system}"
-            own = folder(name) / "workspace"
-            play = partial(reproduction.play, system, own, workspace, python)
-            background.start(name, play)
+    for system in reproduction.chosen(request.session):
+        name = f"reproduction_{system}"
+        own = folder(name) / "workspace"
+        background.start(name, partial(reproduction.play, system, own, workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     for name, play in plays.items():

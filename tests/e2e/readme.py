@@ -25,7 +25,8 @@ BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ENDPOINT = "http://127.0.0.1:8000/v1"
 """The endpoint that the README asks; a free port takes its place."""
 STEPS = 2
-ANSWER = "<think>The page says it.</think><answer>350</answer>"
+ANSWER = r"<think>The page says it.</think><answer>\boxed{350}</answer>"
+"""The reply of the endpoint, in the form of the system that `ask` plays unless told otherwise."""
 STAMP = ".docagent-rl-set-up"
 OF_THIS_PROCESS = ("MAKE", "MFLAGS", "PYTEST", "RAY_", "WARM_", "COLD_", "DOCAGENT_", "PYTHON")
 """Beginnings of the names of variables that a user's shell does not have."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from docagent_rl.lab.papers.machine import Machine
 from docagent_rl.lab.papers.manifest import paper_systems, read_paper
 from docagent_rl.lab.papers.reproduction import reproduction
@@ -20,6 +22,10 @@ from tests.e2e.conftest import add_model
 
 TRAINED = "vrag_rl"
 OTHERS = tuple(system for system in paper_systems() if system != TRAINED)
+IN_EVERY_TEST = "mm_doc_r1"
+"""The chain that `make test-all` runs: its models read text alone, which takes a fifth of the time
+of the others. The README's commands run a chain with the trainer.
+"""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,14 @@ class Reproduced:
 
     workspace: Path
     said: str
+
+
+def chosen(session: pytest.Session) -> list[str]:
+    """Return the systems whose chains the selected tests use."""
+    own = [item for item in session.items if Path(item.path).stem == "test_reproduction_run"]
+    named = {item.callspec.params["system"] for item in own if hasattr(item, "callspec")}
+    trained = [TRAINED] if any(not hasattr(item, "callspec") for item in own) else []
+    return [*trained, *(system for system in OTHERS if system in named)]
 
 
 def play(system: str, workspace: Path, demo: Path, python: Path) -> Reproduced:

@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.samples.parquet import read_parquet
-from tests.e2e.reproduction import OTHERS, TRAINED
+from tests.e2e.reproduction import IN_EVERY_TEST, OTHERS, TRAINED
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +16,7 @@ def reproduced(runs):
     return lambda system: runs.result(f"reproduction_{system}")
 
 
+@pytest.mark.release
 def test_a_chain_with_the_trainer_ends_with_a_report_and_is_done_afterwards(reproduced):
     found = reproduced(TRAINED)
     run = found.workspace / "runs" / "vrag_rl_qwen2_5_vl_7b"
@@ -31,7 +32,13 @@ def test_a_chain_with_the_trainer_ends_with_a_report_and_is_done_afterwards(repr
     assert all(line.endswith(": done") for line in heads)
 
 
-@pytest.mark.parametrize("system", OTHERS)
+@pytest.mark.parametrize(
+    "system",
+    [
+        system if system == IN_EVERY_TEST else pytest.param(system, marks=pytest.mark.release)
+        for system in OTHERS
+    ],
+)
 def test_a_chain_without_the_trainer_ends_with_an_evaluation(reproduced, system):
     found = reproduced(system)
     report = json.loads((found.workspace / "report" / "report.json").read_text(encoding="utf-8"))

@@ -43,6 +43,7 @@ def said(tmp_path_factory, warm_python) -> dict[str, str | None]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.release
 @pytest.mark.slow(first=True)
 def test_checks_pass_and_every_fault_is_named(said):
     assert [said[name] for name in (*BEFORE, *AFTER)] == [None] * len((*BEFORE, *AFTER))
