@@ -79,6 +79,22 @@ def started(warm: WarmPython, program: str) -> tuple[subprocess.Popen, str]:
     return process, process.stdout.readline()
 
 
+def test_programs_can_be_interrupted_even_if_the_warm_process_was_started_in_the_background():
+    """A shell ignores SIGINT for what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        background = WarmPython(["json"])
+        background.__enter__()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    try:
+        process, _ = started(background, "print(1)")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == -signal.SIGINT
+    finally:
+        background.__exit__(None, None, None)
+
+
 def test_a_killed_client_takes_its_program_along(warm):
     process, pid = started(warm, "print(os.getpid())")
     process.kill()
