@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,7 +107,9 @@ def copy_checkout(folder: Path, python: Path) -> None:
         file.chmod(0o755)
     activate = f'export PATH="{bin_folder}:$PATH"\n'
     (bin_folder / "activate").write_text(activate, encoding="utf-8")
-    shutil.copyfile(Path(sys.prefix) / STAMP, folder / ".venv" / STAMP)
+    # set-up in the copy must find nothing to do: it would install the copy into this environment
+    subprocess.run([ROOT / "tools" / "setup.sh"], check=True)
+    shutil.copyfile(ROOT / ".venv" / STAMP, folder / ".venv" / STAMP)
     # in the place of two manuals, which are downloaded
     for name in ("debian-reference", "packaging-tutorial"):
         write_pdf(folder / "workspace" / "pdfs" / f"{name}.pdf", list(TEXTS))
