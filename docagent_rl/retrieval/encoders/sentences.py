@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,7 +35,8 @@ class DenseEncoder(TextEncoder):
         from sentence_transformers import SentenceTransformer
 
         _check_modules(self.folder, self._named)
-        self._model = SentenceTransformer(str(self.folder), **self._options(self.spec.dtype))
+        with _without_bars():
+            self._model = SentenceTransformer(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         if self.spec.bidirectional:
             attend_both_ways(self._model)
@@ -99,6 +101,20 @@ def _modules(folder: Path) -> list[str]:
     return [str(module.get("type")) for module in modules if isinstance(module, dict)]
 
 
+@contextmanager
+def _without_bars() -> Generator[None]:
+    """Hide transformers' progress bar of loading, which a small model needs for milliseconds."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
 def _check_modules(folder: Path, named: str) -> None:
     modules = _modules(folder)
     if not modules:  # otherwise, sentence-transformers would take the mean
@@ -142,7 +158,8 @@ class LateTextEncoder(TextEncoder):
                 f"{self._named}: family colbert uses the checkpoint's prompts: leave out "
                 "query_prompt and page_prompt"
             )
-        self._model = MultiVectorEncoder(str(self.folder), **self._options(self.spec.dtype))
+        with _without_bars():
+            self._model = MultiVectorEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         self._texts = Texts(self._model.tokenizer)
         # the marker of pages, and one token of tolerance: a text that is cut may have another token
