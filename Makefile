@@ -84,6 +84,7 @@ core: loaders
 runs: loaders
 	$(PYTEST) -m "not release" tests/e2e
 
+# what only `make release` runs
 rest: loaders
 	$(PYTEST) -m release tests/e2e tests/tools/gpu_check
 
