@@ -251,9 +251,10 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     modules, background = wanted(request.session), Background(PLACES)
     folder = tmp_path_factory.mktemp
     python = warm_python
-    if "test_learning_run" in modules:  # needs no demo, like the next
+    # these two need no demo
+    if "test_learning_run" in modules:
         background.start("learning", lambda: learning.play(folder("learning"), python))
-    if "test_readme_run" in modules:  # and the longest
+    if "test_readme_run" in modules:
         background.start("readme", lambda: readme.play(folder("readme"), python))
     workspace = demo.result()
     if {"test_nodes_run", "test_lora_run"} & modules:

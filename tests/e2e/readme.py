@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
@@ -17,7 +16,8 @@ from docagent_rl.lab.own_agent.project import FILE
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from tests.chat_server import ChatServer, threaded
 from tests.documents.conftest import write_pdf
-from tests.e2e.conftest import PATIENCE_S
+from tests.e2e.conftest import PATIENCE_S, kill
+from tests.processes import end, members
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```bash\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -27,8 +27,11 @@ STEPS = 2
 ANSWER = r"<think>The page says it.</think><answer>\boxed{350}</answer>"
 """The reply of the endpoint, in the form of the system that `ask` plays unless told otherwise."""
 STAMP = ".docagent-rl-set-up"
-OF_THIS_PROCESS = ("MAKE", "MFLAGS", "PYTEST", "RAY_", "WARM_", "COLD_", "DOCAGENT_", "PYTHON")
-"""Beginnings of the names of variables that a user's shell does not have."""
+"""The file by which set-up recognises an environment that is complete."""
+OF_THIS_PROCESS = ("MAKE", "MFLAGS", "PYTEST", "WARM_", "COLD_", "DOCAGENT_", "PYTHON")
+"""Beginnings of the names of variables that a user's shell does not have. Those of Ray stay: the
+tests' Ray has a folder of its own, and no exporter of metrics, which can crash.
+"""
 TEXTS = ("The mill opened in spring", "Its wheel turns twice", "The baker buys flour")
 
 
@@ -69,15 +72,17 @@ def play(folder: Path, python: Path) -> Typed:
             for command in commands():
                 if command.startswith("docagent-rl run"):
                     shorten(folder)
-                said[command] = shell.type(command.replace(ENDPOINT, server.url))
+                said[command] = shell.enter(command.replace(ENDPOINT, server.url))
             run = next(each for each in said if each.startswith("docagent-rl run"))
-            return Typed(folder, said, shell.type(run))
+            return Typed(folder, said, shell.enter(run))
         finally:
             shell.close()
 
 
 def shorten(folder: Path) -> None:
-    """Choose two steps for the user's agent, and copy a model that its chain would make again."""
+    """Choose two steps for the user's agent, and give it the demo's tiny model, which its training
+    would make again.
+    """
     file = folder / "my_agent" / FILE
     text = file.read_text(encoding="utf-8")
     assert "steps: null" in text
@@ -122,8 +127,11 @@ class Shell:
     """A shell that commands are typed into, one after the other."""
 
     def __init__(self, folder: Path):
+        self._folder = folder
         self._log = folder / "typed.txt"
-        self._at = 0
+        self._read = 0
+        """Bytes of the log that belong to earlier commands."""
+        self._entered = 0
         kept = {k: v for k, v in os.environ.items() if not k.startswith(OF_THIS_PROCESS)}
         variables = {"RAY_ADDRESS": "local", "HF_HUB_OFFLINE": "1", "BROWSER": "true"}
         with self._log.open("wb") as log:
@@ -138,42 +146,40 @@ class Shell:
                 start_new_session=True,
             )
 
-    def type(self, command: str) -> str:
-        """Run a command to its end, and return what it printed. A server ends with Ctrl-C, once the
+    def enter(self, command: str) -> str:
+        """Run a command to its end, and return what it printed. A server gets Ctrl-C once the
         address that it prints has been opened.
         """
         serves = command.startswith("docagent-rl view")
-        end = f"exit status {self._at}"
+        self._entered += 1
+        ending = f"end of command {self._entered}, exit status"
         assert self._bash.stdin is not None
-        self._bash.stdin.write(f'{command}\necho "{end}: $?"\n')
+        self._bash.stdin.write(f'{command}\necho "{ending}: $?"\n')
         self._bash.stdin.flush()
         deadline = time.monotonic() + PATIENCE_S
-        while f"{end}: " not in (said := self._said()):
+        while f"{ending}: " not in (said := self._said()):
             assert time.monotonic() < deadline, f"{command}\n{said[-6000:]}"
             assert self._bash.poll() is None, f"{command}\n{said[-6000:]}"
             if serves and (address := re.search(r"http://\S+", said)):
-                # the token becomes a cookie
-                browser = build_opener(HTTPCookieProcessor())
-                with browser.open(address[0], timeout=60) as page:
-                    assert page.status == 200
-                for child in self._started():
-                    child.send_signal(signal.SIGINT)
+                self._visit(address[0])
                 serves = False
             time.sleep(0.2)
-        self._at += len(said.encode())
-        assert f"{end}: 0\n" in said, f"{command}\n{said[-6000:]}"
+        self._read = self._log.stat().st_size
+        assert f"{ending}: 0\n" in said, f"{command}\n{said[-6000:]}"
         return said
 
     def _said(self) -> str:
-        return self._log.read_bytes()[self._at :].decode(errors="replace")
+        return self._log.read_bytes()[self._read :].decode(errors="replace")
 
-    def _started(self) -> Iterator[psutil.Process]:
-        """Yield the program that the shell waits for."""
-        yield from psutil.Process(self._bash.pid).children()
+    def _visit(self, address: str) -> None:
+        """Open a page, whose token becomes a cookie, and interrupt the program that serves it."""
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(address, timeout=60) as page:
+            assert page.status == 200
+        for child in psutil.Process(self._bash.pid).children():
+            child.send_signal(signal.SIGINT)
 
     def close(self) -> None:
-        """End the shell and what it started."""
-        for each in psutil.Process(self._bash.pid).children(recursive=True):
-            each.kill()
-        self._bash.kill()
-        self._bash.wait()
+        """End the shell and everything that was started in its folder."""
+        kill(self._bash)
+        end(members(self._folder))

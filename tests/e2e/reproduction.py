@@ -48,8 +48,8 @@ def play(system: str, workspace: Path, demo: Path, python: Path) -> Reproduced:
     """Run a chain: with RL for `TRAINED`, otherwise without RL and with an evaluation of its
     start.
 
-    It finds its tiny model, which is slow to make and equal to that of a demo, once it has begun: a
-    workspace with a model that no chain made is refused.
+    It is given the tiny model of a demo, since making one takes a minute, but only once its first
+    stage is done: a new chain refuses a workspace that contains a model.
     """
     command = ("reproduce", system, "--miniature", "--workspace", str(workspace))
     chain = reproduction(_setting(system, workspace), "")

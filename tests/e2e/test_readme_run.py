@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.samples.parquet import read_parquet
-from tests.e2e.readme import STEPS
+from tests.e2e.readme import ANSWER, STEPS
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
@@ -29,9 +29,11 @@ def test_the_demo_trains(typed):
 
 
 def test_a_question_about_a_pdf_is_answered(typed):
-    assert "350" in said_by(typed, "docagent-rl ask")
+    said = said_by(typed, "docagent-rl ask")
+    assert "1. answer 350\n" in said
+    assert "Loading weights" not in said
     (trajectory,) = read_trajectories(typed.folder / "answer" / "trajectories.jsonl")
-    assert trajectory.metrics
+    assert [turn.text for turn in trajectory.turns] == [ANSWER]
 
 
 def test_the_agent_is_trained_on_the_documents_and_scored(typed):
