@@ -30,7 +30,7 @@ from tools.warm.python import WARM
 OF_PACKAGES = {"pkg", "structured"}
 """Schemes of the sources that are in packages."""
 OF_VERL = str(recipe_check._folder_of_verl())
-"""Verl's folder, which Hydra reads as any other folder, so that verl need not be imported."""
+"""The folder of verl's configurations: Hydra knows it by its path, since verl is not imported."""
 FOLDER = (
     Path(os.environ[WARM]).parent if WARM in os.environ else Path(tempfile.mkdtemp())
 ) / "composed"
