@@ -46,6 +46,8 @@ class TrajectoryDigest:
     metrics: dict[str, float]
     image_preprocessings: int
     image_loads: int
+    prefill_new: int
+    prefill_computed: int
     turns: list[TurnDigest]
     text: str = ""
     search_s: dict[str, list[float]] = field(default_factory=dict)

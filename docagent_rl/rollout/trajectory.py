@@ -132,6 +132,9 @@ class Trajectory:
         well_formed: whether the format was fully correct; `None` if nothing scores it.
         image_preprocessings: number of images that were preprocessed for this trajectory.
         image_loads: number of images that the rollout servers fetched for this trajectory.
+        prefill_new: number of prompt tokens that later turns added to what the server had seen.
+        prefill_computed: number of prompt tokens that the server computed for later turns; more
+            than `prefill_new` if its KV cache had lost the trajectory.
         text: the environment's own text of the trajectory, if it defines one.
     """
 
@@ -157,6 +160,8 @@ class Trajectory:
     well_formed: bool | None = None
     image_preprocessings: int = 0
     image_loads: int = 0
+    prefill_new: int = 0
+    prefill_computed: int = 0
     text: str | None = None
     version: Literal[1] = 1
 

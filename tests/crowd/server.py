@@ -64,6 +64,7 @@ class ScriptedServer:
         prompt_ids: list[int],
         sampling_params: dict[str, Any],
         image_data: Any,
+        ticket: Any = None,
     ) -> TokenOutput:
         part = self.playing[speaking.get()]
         await asyncio.sleep(0.02 * part.context.rng.random())

@@ -28,6 +28,8 @@ METRICS = [
     *(f"docagent/masked/{reason}" for reason in ("sample", "infrastructure", "empty")),
     "docagent/image_preprocessings",
     "docagent/image_loads",
+    "docagent/prefill_ratio",
+    "docagent/workers/cache_playing",
 ]
 
 

@@ -25,7 +25,8 @@ from docagent_rl.training.agent_loop.output import (
     training_rows,
 )
 from docagent_rl.training.agent_loop.resources import WorkerResources
-from docagent_rl.training.serving.requests import LOADS, for_server, route, servers_of
+from docagent_rl.training.serving.requests import LOADS, Served, for_server, route, servers_of
+from docagent_rl.training.serving.trajectory_client import TrajectoryClient
 
 logger = logging.getLogger(__name__)
 
@@ -145,29 +146,23 @@ class DocAgentLoop(AgentLoopBase):
     ) -> list[TurnLedger]:
         config = resources.config.rollout
         codec = resources.codec
-        name = self._route(trajectory)
         sent = set[str]()
         stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
-
-        async def ask(
-            ids: list[int], changes: dict[str, Any], images: list[Any] | None = None
-        ) -> Any:
-            """Send a request to the rollout server, for a turn of the trajectory or another
-            reply.
-            """
-            return await self.server_manager.generate(
-                request_id=name,
-                prompt_ids=ids,
-                sampling_params={**sampling_params, **changes, "stop_token_ids": stops},
-                image_data=images,
-            )
+        client = TrajectoryClient(
+            self.server_manager,
+            self.rollout_config,
+            trajectory,
+            route=self._route(trajectory),
+            sampling={**sampling_params, "stop_token_ids": stops},
+        )
 
         async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
             # the server preprocesses images without a handle; count each once per trajectory
             new = {image.key for image in images if image.handle is None} - sent
             sent.update(new)
             trajectory.image_preprocessings += len(new)
-            output = await ask(ids, {"max_tokens": max_tokens}, for_server(images))
+            output = await client.turn(ids, for_server(images), {"max_tokens": max_tokens})
+            _note_load(client.load)
             fields = output.extra_fields
             trajectory.image_loads += int(fields.get(LOADS) or 0)
             versions = fields.get("min_global_steps"), fields.get("max_global_steps")
@@ -175,10 +170,10 @@ class DocAgentLoop(AgentLoopBase):
             return Sampled(output.token_ids, output.log_probs or ())
 
         async def ask_role(ids: list[int], changes: dict[str, Any]) -> Sampled:
-            return Sampled((await ask(ids, changes)).token_ids)
+            return Sampled((await client.reply(ids, changes)).token_ids)
 
         self._versions.clear()
-        return await Rollout(
+        rollout = Rollout(
             env=resources.open(
                 validate=validating.get(), ask=ask_role, context=self.rollout_config.max_model_len
             ),
@@ -192,7 +187,11 @@ class DocAgentLoop(AgentLoopBase):
                 min_turn=config.min_turn_tokens,
             ),
             trajectory=trajectory,
-        ).play(sample)
+        )
+        try:
+            return await rollout.play(sample)
+        finally:
+            client.close()
 
     def _route(self, trajectory: Trajectory) -> str:
         """Return the name by which the load balancer chooses the trajectory's server."""
@@ -243,6 +242,13 @@ class DocAgentLoop(AgentLoopBase):
             log_probs=bool(self.rollout_config.calculate_log_probs),
             step=int(kwargs["global_steps"]),
         )
+
+
+def _note_load(load: Served) -> None:
+    here = own_resources.get()
+    if here is not None:
+        here.gauges.note("cache_playing", load.playing)
+        here.gauges.note("cache_waiting", load.waiting)
 
 
 def failure_reason(error: BaseException) -> str:

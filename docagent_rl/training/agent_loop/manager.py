@@ -26,6 +26,7 @@ from docagent_rl.training.agent_loop.resources import (
     worker_resources,
 )
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
+from docagent_rl.training.serving.trajectory_client import admits, remember_servers
 from docagent_rl.training.trainer.reporting import report_stage
 
 FEATURES = "docagent_features"
@@ -63,6 +64,7 @@ class DocAgentLoopWorker(_Worker):
             image_cache=image_cache,
         )
         self._resources.gauges.watch_loop()
+        remember_servers(self.llm_client)
         # A full collection of garbage stops the event loop, and with it all trajectories, for as
         # long as it walks through 600,000 objects of libraries that live as long as the worker.
         gc.collect()
@@ -171,8 +173,7 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         await super()._init_agent_loop_workers()
         self._directory: Any = None  # an actor
         capacity = image_bytes(self.config, ray.cluster_resources().get("object_store_memory", 0.0))
-        disaggregation = self.rollout_config.get("disaggregation") or {}
-        if self.rollout_config.name == "vllm" and not disaggregation.get("enabled", False):
+        if admits(self.rollout_config):
             self._name = f"docagent_pages_{uuid4().hex}"
             actor = ray.remote(PageDirectory).options(num_cpus=0, name=self._name)
             self._directory = actor.remote(capacity)

@@ -18,6 +18,18 @@ SHARES = 4
 """The minimum number of trajectory groups per server, so that long ones are evened out."""
 LOADS = "docagent_image_loads"
 """Field of a server's reply: the number of images that it had to fetch for the request."""
+SERVED = "docagent_served"
+"""Field of a server's reply: `Served`, if the server admits trajectories by its KV cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The trajectories at a server when it replied: those with room in its KV cache, and those
+    that wait for room.
+    """
+
+    playing: int
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""verl's vLLM server for images that agent loops have preprocessed."""
+"""verl's vLLM server for trajectories: images that agent loops have preprocessed, and admission."""
 
 import argparse
 from functools import partial
@@ -8,13 +8,30 @@ import ray
 import torch
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.vllm_rollout import vllm_async_server as upstream
+from vllm.config import VllmConfig
 
+from docagent_rl.training.serving.kv_admission import KVAdmission, Ticket
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages
-from docagent_rl.training.serving.requests import LOADS, all_named
+from docagent_rl.training.serving.requests import LOADS, SERVED, Served, all_named
+
+LEAVING = "docagent_leaving"
+"""Ray's concurrency group in which trajectories leave, so that those that wait cannot block it."""
+LEAVE_AT_ONCE = 100
+"""Concurrent calls in that group."""
+REQUESTS_AT_ONCE = 1 << 16
+"""Concurrent requests to a server, those that wait included: more than a step has trajectories.
+
+Ray lets no further request in, so that those that wait would hold up those that play.
+"""
 
 
 class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which verl's is known and watched
-    """A server that accepts images by name (`NamedImage`), and fetches those its engine lacks."""
+    """A server that accepts images by name (`NamedImage`), and fetches those its engine lacks.
+
+    Trajectories are admitted by the room that its KV cache has (`KVAdmission`).
+    """
+
+    _admission: KVAdmission | None = None
 
     async def run_server(self, args: argparse.Namespace) -> None:
         """Start verl's server, and make its engine's front end accept preprocessed images."""
@@ -23,9 +40,47 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
             self.engine.renderer, cast("torch.dtype", self.engine.model_config.dtype)
         )
         self.engine.input_processor.input_preprocessor = PagePreprocessor(self.engine, self._pages)
+        self._admission = admission_of(self.engine.vllm_config)
 
-    # arguments that are not used here are passed on
     async def generate(  # ty: ignore[incompatible-method-override]
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: list[Any] | None = None,
+        ticket: Ticket | None = None,
+        **others: Any,
+    ) -> TokenOutput:
+        """Generate as verl does, once the KV cache has room for the trajectory of `ticket`.
+
+        The trajectory keeps its room until `leave` is called. Other arguments are passed on.
+        """
+        ask = partial(self._generate, prompt_ids, sampling_params, request_id, image_data, **others)
+        admission = self._admission
+        if ticket is None or admission is None:
+            return await ask()
+        await admission.enter(ticket, len(prompt_ids))
+        admission.record(ticket, len(prompt_ids))
+        output = await ask()
+        admission.record(ticket, len(prompt_ids) + len(output.token_ids))
+        output.extra_fields[SERVED] = Served(admission.playing, admission.waiting)
+        return output
+
+    @ray.method(concurrency_group=LEAVING)
+    async def leave(self, trajectory: str) -> None:
+        """Give the room of a trajectory that has ended to others."""
+        if self._admission is not None:
+            self._admission.leave(trajectory)
+
+    async def abort_all_requests(
+        self, reset_prefix_cache: bool = True, reject_request: bool = False
+    ) -> dict[str, Any]:
+        """Abort as verl does; trajectories that wait are rejected, too, if others are."""
+        if reject_request and self._admission is not None:
+            self._admission.dismiss()
+        return await super().abort_all_requests(reset_prefix_cache, reject_request)
+
+    async def _generate(
         self,
         prompt_ids: list[int],
         sampling_params: dict[str, Any],
@@ -57,4 +112,20 @@ class PageReplica(upstream.vLLMReplica):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.server_class = ray.remote(vLLMHttpServer)
+        groups = {LEAVING: LEAVE_AT_ONCE}
+        # Ray's annotations omit the argument
+        self.server_class = ray.remote(concurrency_groups=groups)(vLLMHttpServer)  # ty: ignore[no-matching-overload]
+
+    @property
+    def max_concurrency(self) -> int:
+        """The number of concurrent calls to a server, which has to hold all that wait."""
+        return max(REQUESTS_AT_ONCE, super().max_concurrency)
+
+
+def admission_of(config: VllmConfig) -> KVAdmission | None:
+    """Return the admission to an engine; `None` if it keeps nothing between two requests."""
+    cache = config.cache_config
+    if not cache.enable_prefix_caching or not cache.kv_cache_size_tokens:
+        return None
+    engines = config.parallel_config.data_parallel_size
+    return KVAdmission(cache.kv_cache_size_tokens * engines, config.model_config.max_model_len)

@@ -91,6 +91,8 @@ def summarise(
         unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
         metrics[UNSOUGHT] = unsought / total
     metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
+    if new := sum(t.prefill_new for t in trajectories):
+        metrics[f"{PREFIX}/prefill_ratio"] = sum(t.prefill_computed for t in trajectories) / new
     return metrics
 
 

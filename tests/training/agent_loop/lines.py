@@ -20,7 +20,7 @@ class Server:
         self.tokenizer, self.lines, self.prompts, self.sampled = tokenizer, list(lines), [], []
         self.reached = asyncio.Event()
 
-    async def generate(self, *, request_id, prompt_ids, sampling_params, image_data):
+    async def generate(self, *, request_id, prompt_ids, sampling_params, image_data, ticket=None):
         self.prompts.append(self.tokenizer.decode(prompt_ids))
         self.sampled.append((sampling_params["temperature"], sampling_params.get("max_tokens")))
         self.reached.set()

@@ -96,6 +96,8 @@ async def test_collections_of_garbage_leave_out_what_a_worker_has_loaded(worker,
     resources = types.SimpleNamespace(gauges=gauges, admission=None)
     monkeypatch.setattr(manager, "worker_resources", lambda *_, **__: resources)
     monkeypatch.setattr(worker, "config", None, raising=False)
+    client = types.SimpleNamespace(_acquire_server=None)
+    monkeypatch.setattr(worker, "llm_client", client, raising=False)
     monkeypatch.setattr(worker, "_resources", None)
     try:
         await worker.set_up(workers=1, on_node=1, capacity=1, directory=None)

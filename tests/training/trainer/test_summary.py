@@ -33,7 +33,13 @@ def test_means_ranges_and_counts():
     state = {"status": Status.MASKED.value, "end": "infrastructure", "error": "down"}
     masked = played({"reward/total": 9.0}, turns=turns, **state)
     trajectories = [
-        played({"reward/total": 1.0, "turns": 3.0}, image_preprocessings=2, image_loads=3),
+        played(
+            {"reward/total": 1.0, "turns": 3.0},
+            image_preprocessings=2,
+            image_loads=3,
+            prefill_new=80,
+            prefill_computed=100,
+        ),
         played({"reward/total": 0.0, "turns": 1.0}, attempts=2),
         masked,
         masked,
@@ -53,6 +59,7 @@ def test_means_ranges_and_counts():
         "retried_trajectories": 1.0,
         "image_preprocessings": 2.0,
         "image_loads": 3.0,
+        "prefill_ratio": 1.25,
     }
     assert mask_reasons(trajectories) == {"infrastructure: down": 2}
 

@@ -1,0 +1,137 @@
+"""The requests of a trajectory to rollout servers, from its first turn to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig
+
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.training.serving.kv_admission import Ticket
+from docagent_rl.training.serving.requests import SERVED, Served
+
+_visited: ContextVar[dict[str, Any] | None] = ContextVar("docagent_visited_servers", default=None)
+"""The servers, by id, to which verl's client has sent requests of the trajectory."""
+
+
+def remember_servers(client: Any) -> None:
+    """Make verl's client of rollout servers tell `TrajectoryClient` which servers it chooses."""
+    choose = client._acquire_server
+
+    async def remembering(request_id: str, **extra: Any) -> tuple[str, Any]:
+        name, server = await choose(request_id, **extra)
+        visited = _visited.get()
+        if visited is not None:
+            visited[name] = server
+        return name, server
+
+    client._acquire_server = remembering
+
+
+@dataclass(slots=True)
+class Prefills:
+    """Counts the prompt tokens that servers computed for a trajectory, and those that were new.
+
+    Only requests that continue the one before are counted, since the first prompt of a group may
+    be in the cache already.
+    """
+
+    trajectory: Trajectory
+    seen: Sequence[int] = ()
+    """The tokens of the request before, with its reply."""
+
+    def count(self, ids: list[int], reply: Sequence[int], *, cached: int) -> None:
+        """Count a request, of which the server had `cached` tokens in its KV cache."""
+        known = len(self.seen)
+        if known and ids[:known] == self.seen:
+            self.trajectory.prefill_new += len(ids) - known
+            self.trajectory.prefill_computed += len(ids) - cached
+        self.seen = [*ids, *reply]
+
+
+class TrajectoryClient:
+    """The requests of one trajectory, which keep its room in the KV cache until `close`.
+
+    Args:
+        client: verl's client of the rollout servers.
+        config: `actor_rollout_ref.rollout`.
+        trajectory: the trajectory.
+        route: the name by which the load balancer chooses the server.
+        sampling: parameters of sampling for all requests.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        config: DictConfig,
+        trajectory: Trajectory,
+        *,
+        route: str,
+        sampling: Mapping[str, Any],
+    ) -> None:
+        self._client = client
+        self._route = route
+        self._sampling = sampling
+        self._admitted = {}
+        if admits(config):
+            key = f"{trajectory.uid}_{trajectory.number}"
+            self._admitted["ticket"] = Ticket(key, trajectory.uid)
+        self._prefills = Prefills(trajectory)
+        self._servers: dict[str, Any] = {}
+        self.load = Served(0, 0)
+        """The load of the server that answered last."""
+
+    async def turn(
+        self, ids: list[int], images: list[Any] | None, changes: Mapping[str, Any]
+    ) -> Any:
+        """Request a turn of the trajectory, once the server has room for the trajectory.
+
+        Args:
+            ids: the tokens so far.
+            images: `image_data` as the server takes it.
+            changes: parameters of sampling for this request.
+        """
+        token = _visited.set(self._servers)
+        try:
+            output = await self._ask(ids, changes, images, **self._admitted)
+        finally:
+            _visited.reset(token)
+        fields = output.extra_fields
+        self.load = fields.get(SERVED, self.load)
+        cached = int(fields.get("num_cached_tokens") or 0)
+        self._prefills.count(ids, output.token_ids, cached=cached)
+        return output
+
+    async def reply(self, ids: list[int], changes: Mapping[str, Any]) -> Any:
+        """Request a reply that is not a turn of the trajectory, such as a role's."""
+        return await self._ask(ids, changes, None)
+
+    def close(self) -> None:
+        """Give the trajectory's room back, without waiting for the servers."""
+        if self._admitted:
+            for server in self._servers.values():
+                server.leave.remote(self._admitted["ticket"].trajectory)
+
+    async def _ask(
+        self,
+        ids: list[int],
+        changes: Mapping[str, Any],
+        images: list[Any] | None,
+        **others: Any,
+    ) -> Any:
+        return await self._client.generate(
+            request_id=self._route,
+            prompt_ids=ids,
+            sampling_params={**self._sampling, **changes},
+            image_data=images,
+            **others,
+        )
+
+
+def admits(config: DictConfig) -> bool:
+    """Return whether a run's rollout servers are those of `serving/server.py`, which admit."""
+    disaggregation = config.get("disaggregation") or {}
+    return config.name == "vllm" and not disaggregation.get("enabled", False)

@@ -1,0 +1,149 @@
+"""A trajectory's requests name the trajectory to verl's client and to the servers it chooses."""
+
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+from verl.workers.rollout.llm_server import LLMServerClient
+from verl.workers.rollout.replica import TokenOutput
+
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.training.serving.kv_admission import Ticket
+from docagent_rl.training.serving.requests import SERVED, Served
+from docagent_rl.training.serving.trajectory_client import (
+    Prefills,
+    TrajectoryClient,
+    admits,
+    remember_servers,
+)
+
+VLLM = OmegaConf.create({"name": "vllm"})
+
+
+class Remote:
+    """A stand-in for a method of a Ray actor: `remote` calls it and returns an awaitable."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def remote(self, *args, **kwargs):
+        found = self.function(*args, **kwargs)
+
+        async def result():
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        return result() if self.function.__name__ != "leave" else None
+
+
+class Server:
+    """A rollout server with scripted replies, which may be errors."""
+
+    def __init__(self, *replies):
+        self.replies, self.asked, self.left = list(replies), [], []
+        self.generate, self.leave = Remote(self._generate), Remote(self._leave())
+
+    def _generate(self, **request):
+        self.asked.append(request)
+        return self.replies.pop(0)
+
+    def _leave(self):
+        def leave(trajectory):
+            self.left.append(trajectory)
+
+        return leave
+
+
+def reply(*tokens, cached=0, playing=1, waiting=0):
+    fields = {"num_cached_tokens": cached, SERVED: Served(playing, waiting)}
+    return TokenOutput(token_ids=list(tokens), extra_fields=fields)
+
+
+def client(*servers):
+    """Return verl's client, whose load balancer takes the servers in turn."""
+    turn = iter(range(100))
+
+    def acquire_server(request_id):
+        number = next(turn) % len(servers)
+        return f"server-{number}", servers[number]
+
+    balancer = SimpleNamespace(
+        require_acquire_fields=Remote(lambda: []),
+        require_release_fields=Remote(lambda: []),
+        acquire_server=Remote(acquire_server),
+        release_server=SimpleNamespace(remote=lambda server_id: None),
+    )
+    config = OmegaConf.create({"actor_rollout_ref": {"rollout": {"name": "vllm"}}})
+    found = LLMServerClient(config, balancer)
+    remember_servers(found)
+    return found
+
+
+def trajectory_client(of, config=VLLM):
+    trajectory = Trajectory("q", 3, 0, "train", {}, "test")
+    opened = TrajectoryClient(of, config, trajectory, route="q-0", sampling={"top_p": 1.0})
+    return opened, trajectory
+
+
+async def test_turns_carry_the_ticket_and_count_what_was_computed_again():
+    server = Server(reply(7, 8, cached=0), reply(9, cached=4), reply(1, cached=2))
+    opened, trajectory = trajectory_client(client(server))
+    await opened.turn([1, 2, 3], None, {"max_tokens": 5})
+    assert (trajectory.prefill_new, trajectory.prefill_computed) == (0, 0)
+    await opened.turn([1, 2, 3, 7, 8, 4, 4], None, {})
+    assert (trajectory.prefill_new, trajectory.prefill_computed) == (2, 3)
+    # the server had lost most of it
+    await opened.turn([1, 2, 3, 7, 8, 4, 4, 9, 6], None, {})
+    assert (trajectory.prefill_new, trajectory.prefill_computed) == (3, 10)
+    assert {each["ticket"] for each in server.asked} == {Ticket("q_3", "q")}
+    assert server.asked[0]["sampling_params"] == {"top_p": 1.0, "max_tokens": 5}
+    opened.close()
+    assert server.left == ["q_3"]
+
+
+async def test_other_replies_need_no_room():
+    server = Server(reply(7))
+    opened, _ = trajectory_client(client(server))
+    await opened.reply([1, 2], {"max_tokens": 1})
+    assert "ticket" not in server.asked[0]
+    opened.close()
+    assert server.left == []
+
+
+async def test_every_server_that_was_asked_gets_its_room_back_even_after_a_failure():
+    first, second = Server(reply(7)), Server(ConnectionError("lost"))
+    opened, _ = trajectory_client(client(first, second))
+    await opened.turn([1], None, {})
+    with pytest.raises(ConnectionError):
+        await opened.turn([1, 7], None, {})
+    opened.close()
+    assert (first.left, second.left) == (["q_3"], ["q_3"])
+
+
+async def test_servers_of_another_engine_are_sent_no_ticket():
+    for config in ({"name": "sglang"}, {"name": "vllm", "disaggregation": {"enabled": True}}):
+        server = Server(reply(7))
+        opened, _ = trajectory_client(client(server), OmegaConf.create(config))
+        assert not admits(OmegaConf.create(config))
+        await opened.turn([1], None, {})
+        opened.close()
+        assert "ticket" not in server.asked[0]
+        assert server.left == []
+
+
+async def test_the_load_is_that_of_the_last_reply():
+    opened, _ = trajectory_client(client(Server(reply(7, playing=3, waiting=5))))
+    assert opened.load == Served(0, 0)
+    await opened.turn([1], None, {})
+    assert opened.load == Served(3, 5)
+
+
+def test_a_request_that_does_not_continue_the_one_before_is_a_first_one():
+    trajectory = Trajectory("q", 0, 0, "train", {}, "test")
+    prefills = Prefills(trajectory)
+    prefills.count([1, 2, 3], [4], cached=0)
+    prefills.count([9, 9], [4], cached=0)
+    assert (trajectory.prefill_new, trajectory.prefill_computed) == (0, 0)
+    prefills.count([9, 9, 4, 5], [6], cached=2)
+    assert (trajectory.prefill_new, trajectory.prefill_computed) == (1, 2)
