@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field, fields
 from typing import Any
@@ -32,6 +33,7 @@ class TrajectoryDigest:
         text: the text by which trajectories are compared.
         search_s: latencies of the searches that were not cached, by retriever.
         evidence: the fields of `Trajectory.evidence`.
+        seconds: wall time of all turns by phase (`TrajectoryTurn.seconds`).
     """
 
     uid: str
@@ -52,6 +54,7 @@ class TrajectoryDigest:
     text: str = ""
     search_s: dict[str, list[float]] = field(default_factory=dict)
     evidence: tuple[str | None, bool | None, str | None, str | None] = (None, None, None, None)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, trajectory: Trajectory, config: TextConfig | None = None) -> TrajectoryDigest:
@@ -70,7 +73,15 @@ class TrajectoryDigest:
             for t, own in zip(trajectory.turns, texts, strict=True)
         ]
         evidence = astuple(trajectory.evidence)
-        values: dict[str, Any] = {"turns": turns, "text": text, "evidence": evidence}
+        seconds: Counter[str] = Counter()
+        for turn in trajectory.turns:
+            seconds.update(turn.seconds)
+        values: dict[str, Any] = {
+            "turns": turns,
+            "text": text,
+            "evidence": evidence,
+            "seconds": dict(seconds),
+        }
         same = [each.name for each in fields(cls) if each.name not in values]
         return cls(**values, **{name: getattr(trajectory, name) for name in same})
 

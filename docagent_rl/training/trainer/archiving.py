@@ -22,6 +22,7 @@ from docagent_rl.training.trainer.base import TrainerPart
 from docagent_rl.training.trainer.columns import TURN, SampledColumns
 from docagent_rl.training.trainer.summary import (
     mask_reasons,
+    search_doubt,
     summarise,
     turn_report,
     unsought_doubt,
@@ -159,8 +160,9 @@ class ArchivingMixin(TrainerPart):
         digests = distinct(trajectories)
         numbers, log_probs = self._read_rows(partition(batch), trajectories)
         numbers.update(summarise(digests))
-        if doubt := unsought_doubt(numbers):
-            logger.warning("step %d: %s", self.global_steps, doubt)
+        for doubt in (unsought_doubt(numbers), search_doubt(numbers)):
+            if doubt is not None:
+                logger.warning("step %d: %s", self.global_steps, doubt)
         for reason, count in mask_reasons(digests).items():
             logger.warning("step %d: %d trajectories masked, %s", self.global_steps, count, reason)
         self._write(digests, fetch_lines(digests, partition(batch)), log_probs)

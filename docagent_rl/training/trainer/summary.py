@@ -24,6 +24,7 @@ PLAYED_REWARD = "reward_played"
 PLAYED = "played"
 """1 if a trajectory was played, otherwise 0."""
 UNSOUGHT = f"{PREFIX}/funnel/unsought_reward"
+TIME_SHARE = f"{PREFIX}/time_share"
 _WRONG = {ACCURACY: 0.0, UNJUDGED_SHARE: 0.0}
 """Metrics of a trajectory that was not played, and so counts as wrong."""
 MOST_UNSOUGHT = 0.25
@@ -49,6 +50,9 @@ def summarise(
         `unjudged`; `docagent/funnel/unsought_reward`, the share of the rewards that went to
         trajectories that neither searched nor opened a page. `docagent/image_preprocessings` (in
         agent workers and rollout servers) and `docagent/image_loads`.
+        `docagent/time_share/{generate,search,step,encode}`, the shares of the trajectories' time
+        that went to each, and `docagent/prefill_ratio`, the prompt tokens that servers computed for
+        later turns, divided by those that were new.
     """
     values: dict[str, list[float]] = defaultdict(list)
     for trajectory in trajectories:
@@ -91,9 +95,25 @@ def summarise(
         unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
         metrics[UNSOUGHT] = unsought / total
     metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
+    metrics |= _time_shares(trajectories)
     if new := sum(t.prefill_new for t in trajectories):
         metrics[f"{PREFIX}/prefill_ratio"] = sum(t.prefill_computed for t in trajectories) / new
     return metrics
+
+
+def _time_shares(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
+    """Return the shares of the time of all trajectories: a search is part of a turn's step."""
+    seconds: Counter[str] = Counter()
+    for trajectory in trajectories:
+        step = trajectory.seconds.get("step", 0.0)
+        # concurrent searches of a turn take no longer than its step
+        search = min(step, sum(map(sum, trajectory.search_s.values())))
+        seconds.update(trajectory.seconds)
+        seconds.update({"step": -search, "search": search})
+    total = seconds.total()
+    if not total:
+        return {}
+    return {f"{TIME_SHARE}/{phase}": part / total for phase, part in seconds.items()}
 
 
 def _evidence(trajectory: TrajectoryDigest) -> Evidence:
@@ -115,6 +135,18 @@ def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
         f"trajectories that neither searched nor opened a page got {share:.0%} of the rewards: the "
         "policy may learn to answer without the document; `docagent-rl recipes show` lists the "
         "rewards that allow it"
+    )
+
+
+def search_doubt(numbers: Mapping[str, float]) -> str | None:
+    """Return a warning if trajectories waited longer for searches than for the policy."""
+    search = numbers.get(f"{TIME_SHARE}/search", 0.0)
+    generate = numbers.get(f"{TIME_SHARE}/generate", 0.0)
+    if search <= generate:
+        return None
+    return (
+        f"searches took {search:.0%} of the trajectories' time, and sampling {generate:.0%}: serve "
+        "the index from a GPU of its own or from more replicas (docs/cluster.md, Retriever)"
     )
 
 

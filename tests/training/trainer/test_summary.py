@@ -14,6 +14,7 @@ from docagent_rl.training.trainer.accounts import TrajectoryFailedError
 from docagent_rl.training.trainer.modes import DocAgentSync
 from docagent_rl.training.trainer.summary import (
     mask_reasons,
+    search_doubt,
     summarise,
     turn_report,
     unsought_doubt,
@@ -26,6 +27,30 @@ def played(metrics=None, **kwargs):
     return Trajectory(
         "u", 0, 1, "train", {"question_id": "q"}, "vrag_rl", metrics=metrics or {}, **kwargs
     )
+
+
+def test_searches_that_take_longer_than_the_policy_are_named():
+    searches = [{"retriever": "bm25", "tries": 1, "seconds": 3.0}] * 2
+    turns = [
+        TrajectoryTurn("", "", [], [], seconds={"generate": 2.0, "step": 8.0, "encode": 1.0}),
+        TrajectoryTurn("", "", [], [], seconds={"generate": 1.0}),
+    ]
+    idle = TrajectoryTurn("", "", [], [], seconds={"generate": 7.0, "step": 1.0})
+    turns[0].searches = searches
+    # two searches side by side: no longer than the step
+    idle.searches = searches
+    slow, quick = (TrajectoryDigest.of(played(turns=each)) for each in (turns, [idle]))
+    found = summarise([slow])
+    assert {name: found[f"docagent/time_share/{name}"] for name in ("generate", "search")} == {
+        "generate": 0.25,
+        "search": 0.5,
+    }
+    assert found["docagent/time_share/step"] == pytest.approx(2 / 12)
+    assert found["docagent/time_share/encode"] == pytest.approx(1 / 12)
+    assert "searches took 50% of the trajectories' time, and sampling 25%" in search_doubt(found)
+    assert summarise([quick])["docagent/time_share/search"] == 0.125
+    assert search_doubt(summarise([quick])) is None
+    assert search_doubt({}) is None
 
 
 def test_means_ranges_and_counts():
