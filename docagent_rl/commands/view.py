@@ -6,6 +6,7 @@ import typer
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
+from docagent_rl.base.text import counted
 from docagent_rl.commands.options import argument, option
 
 
@@ -36,7 +37,7 @@ def view_command(
     """
     from docagent_rl.lab.viewer.api import Api
     from docagent_rl.lab.viewer.app import serve
-    from docagent_rl.lab.viewer.export import answers, page
+    from docagent_rl.lab.viewer.export import answers, missing_images, page
     from docagent_rl.lab.viewer.runs import open_runs
 
     if store is not None and not store.is_dir():
@@ -49,7 +50,10 @@ def view_command(
     if export is not None:
         for run in opened:
             run.update()
-        content = page(answers(Api(opened), query or ""))
-        write_output(export, content, force=force)
+        found = answers(Api(opened), query or "")
+        write_output(export, page(found), force=force)
+        if missing := missing_images(found):
+            images = counted(missing, "image")
+            typer.echo(f"without {images}: name the run's document store by --store", err=True)
         return typer.echo(f"written: {export}")
     return serve(opened, host=host, port=port, browse=not no_open)

@@ -1,6 +1,7 @@
 """The viewer on the command line: a file, errors, and a server that ends cleanly."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.view import view_command
+from docagent_rl.documents.upkeep import remove
 from tests.commands.conftest import called
-from tests.corpus import store  # noqa: F401  a fixture
+from tests.corpus import PAGES, store  # noqa: F401  a fixture
 from tests.viewer_runs import run_folder, trajectory
 
 
@@ -35,6 +37,16 @@ def test_trajectories_are_written_as_one_file(folder, tmp_path):
         view(folder, "--export", target, "--query", "status=masked")
     view(folder, "--export", target, "--query", "status=masked", "--force")
     assert "judge down" in target.read_text()
+
+
+def test_images_that_the_store_lacks_are_counted(folder, store, tmp_path):  # noqa: F811
+    empty = tmp_path / "other"
+    shutil.copytree(store.path, empty)
+    remove(empty, list(PAGES))
+    target = tmp_path / "without.html"
+    query = ["--query", "status=finished"]
+    arguments = [folder, "--store", empty, "--export", target, *query]
+    assert "without 3 images: name the run's document store" in view(*arguments)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -65,6 +65,14 @@ def answers(api: Api, query: str) -> dict[str, Any]:
         api, f"{_RUN}/funnel", "ids=" + ",".join(str(row["id"]) for row in rows)
     )
     return {**found, "start": _start(rows, found)}
+
+
+def missing_images(found: Mapping[str, Any]) -> int:
+    """Return the number of images that the trajectories of `answers` show and the store lacks."""
+    trajectories = re.compile(rf"{_RUN}/trajectories/[^/]+")
+    paths = [path for path in found if trajectories.fullmatch(path)]
+    expected = [f"{path}/images/{n}" for path in paths for n in range(found[path]["images"])]
+    return sum(address not in found for address in expected)
 
 
 def _start(rows: Sequence[dict[str, Any]], found: Container[str]) -> str:

@@ -9,7 +9,13 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
-from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, answers, component, page
+from docagent_rl.lab.viewer.export import (
+    MOST_TRAJECTORIES,
+    answers,
+    component,
+    missing_images,
+    page,
+)
 from tests.viewer_runs import run_folder, trajectory
 
 DOCS_FILE = Path(__file__).resolve().parents[3] / "docs/trajectory.html"
@@ -59,6 +65,9 @@ def test_a_trajectory_brings_all_that_the_page_asks_for_and_nothing_else(api):
     assert len(images) == found[path]["images"] == 3
     assert found[images[0]].startswith("data:image/png;base64,")
     assert len([key for key in found if key.startswith("/api/runs/0/pages/K/")]) == 5
+    assert missing_images(found) == 0
+    found.pop(images[0])
+    assert missing_images(found) == 1
     assert "/api/runs/0/groups/group1" not in found
     assert not re.search(r"(?:src|href)\s*=|https?://", page(found, CODE))
 
