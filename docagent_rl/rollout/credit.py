@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +47,7 @@ class CreditRow:
     uid: str
     trajectory: int
     row: int
-    lists: Mapping[str, Numbers] = field(default_factory=dict)
+    lists: Mapping[str, Numbers]
 
 
 @dataclass(frozen=True, slots=True)

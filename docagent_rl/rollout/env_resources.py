@@ -127,7 +127,7 @@ def _shown(config: DocAgentConfig) -> ShownRasters | None:
 
 
 def open_retrievers(
-    config: DocAgentConfig, store: DocumentStore, *, running: bool = True
+    config: DocAgentConfig, store: DocumentStore, *, running: bool
 ) -> list[RetrieverService]:
     """Open the configured retriever and, if there is one, the retriever of page texts.
 

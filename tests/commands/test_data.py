@@ -10,7 +10,7 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.samples.parquet import read_parquet
-from docagent_rl.samples.question_template import ROWS, store_template
+from docagent_rl.samples.question_template import PLACEHOLDER, ROWS, store_template
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called
@@ -109,6 +109,16 @@ def test_placeholders_are_refused_where_that_is_asked_for(world, tmp_path):
         asked("Which?", doc_id=world.store.doc_ids()[0]),
     )
     data(*convert)
+
+
+def test_a_template_asks_for_the_first_and_the_last_words_of_pages(world):
+    doc_id = world.store.doc_ids()[0]
+    words = world.store.document(doc_id).page(1).text().split()
+    rows = map(json.loads, store_template(world.store, rows=200).splitlines())
+    answers = {row["question"]: row["answers"] for row in rows if row["doc_id"] == doc_id}
+    asked = f"{PLACEHOLDER}Which words does page 1 {{}} with?"
+    assert answers[asked.format("begin")] == " ".join(words[:5])
+    assert answers[asked.format("end")] == " ".join(words[-5:]) != " ".join(words[5:])
 
 
 def test_an_empty_store_has_no_template(world, tmp_path):

@@ -90,6 +90,8 @@ async def test_beside_it_is_added_on_the_last_sampled_token(stage, function, wei
         == 3.0
     )
     assert trajectory.metrics["reward/compute_score.length"] == len(stage.sample.answers[0])
+    timed = ["reward_function" in turn.seconds for turn in trajectory.turns]
+    assert timed == [False] * (len(timed) - 1) + [True]
 
 
 async def test_in_place_it_is_the_only_reward_and_the_terms_stay(stage, function):

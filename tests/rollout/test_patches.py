@@ -63,6 +63,7 @@ def test_rows_become_features_and_others_stay():
     made = features(row)
     assert list(made) == ["pixel_values", GRIDS, "images_seqlens"]
     assert made["pixel_values"].shape == (100, 1176)
+    assert features(row, "meta")["pixel_values"].device.type == "meta"
     other = {"pixel_values": torch.zeros(4, 1176)}
     assert features(other) is other
     assert features({}) == {}

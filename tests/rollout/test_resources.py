@@ -1,5 +1,6 @@
 """The services that are created from a configuration."""
 
+import copy
 import json
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.env_resources import environment_identity, open_shown_store
-from docagent_rl.rollout.images import CAPACITY
+from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
 from docagent_rl.rollout.resources import PolicyRole, TrajectoryResources
 from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.samples.sample import Sample
@@ -258,6 +259,18 @@ def test_images_are_kept_as_a_run_says(world, processor):
     own = opened(world, processor, system="vrag_rl", rollout={"image_cache_mb": 3})
     assert own.encoder._kept.maxsize == 3 << 20
     assert opened(world, processor, system="vrag_rl").encoder._kept.maxsize == CAPACITY
+
+
+def test_a_template_that_breaks_rows_is_refused_before_a_trajectory(world, processor):
+    blind = copy.copy(processor)
+    blind.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
+    with pytest.raises(UserError, match="chat template"):
+        opened(world, blind, system="vrag_rl")
+
+
+def test_threads_for_images_are_those_that_a_worker_gives(processor):
+    encoder = ImageEncoder(processor, lambda ref: None, ImageSettings(threads=7))
+    assert encoder._executor._max_workers == 7
 
 
 def test_arguments_that_the_template_does_not_read_are_told(world, processor, caplog):

@@ -228,3 +228,10 @@ def test_one_number_that_is_none_is_written_among_others() -> None:
     made = Trajectory("u", 0, 1, "train", {}, "", turns=[TrajectoryTurn("", "", [1, 2], [])])
     read = json.loads(b"".join(filled_line(line_of(made), [np.array([-0.5, float("-inf")])])))
     assert read["turns"][0]["trainer_log_probs"] == [-0.5, float("-inf")]
+
+
+def test_a_new_trajectory_has_counted_nothing():
+    new = Trajectory("u", 0, 1, "train", {}, "vrag_rl")
+    counts = new.image_preprocessings, new.image_loads, new.prefill_new, new.prefill_computed
+    tokens = new.prompt_tokens, new.response_tokens
+    assert (counts, tokens, new.attempts, new.reward) == ((0, 0, 0, 0), (0, 0), 1, 0.0)

@@ -249,3 +249,7 @@ def test_windows_of_a_document_have_its_key(make_sample):
     pages = ["abc-0f#2", "other#1", "abc#3"]
     cites = make_sample(doc_id="abc-0f", extra={"native_doc_id": "abc", "page_ids": pages})
     assert cites.document_keys == {"abc", "other"}
+
+
+def test_a_document_id_is_spelt_as_stores_spell_it(make_sample):
+    assert make_sample(doc_id="U\u0308bersicht").doc_id == "\u00dcbersicht"

@@ -32,6 +32,7 @@ def test_questions_are_kept_by_split_answer_and_length():
     assert chosen.refusal(Split.VAL, answerable=True)
     assert chosen.refusal(Split.TRAIN, answerable=False)
     assert Selection().length_refusal(None) is None
+    assert not Selection().answerable_only
     short = Selection(min_pages=2, max_pages=10)
     assert [length for length in (1, 2, 10, 11, None) if short.length_refusal(length) is None] == [
         2,

@@ -26,6 +26,11 @@ def test_a_window_is_its_first_and_its_last_page(given, window, length):
     assert played_length(extra) == length
 
 
+def test_the_first_page_alone_is_a_window_and_one_page_a_length():
+    assert window_of({"window": [1, 1]}) == range(1, 2)
+    assert played_length({"num_pages": 1}) == 1
+
+
 @pytest.mark.parametrize("pages", [None, 0, "5", True])
 def test_a_length_that_nobody_gave_is_unknown(pages):
     assert played_length({"num_pages": pages}) is None

@@ -16,6 +16,7 @@ from docagent_rl.lab.importers.native import (
     as_pages,
     as_texts,
     document_id,
+    image_page,
     is_file_name,
     is_span,
     name_of,
@@ -138,3 +139,22 @@ def test_a_list_of_labels_may_be_written_as_text():
     found = draft(kinds=" ['Table', 'Chart']")
     found.label("kinds")
     assert found.sources == ("Table", "Chart")
+
+
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("report_3.png", ("report", 3)),
+        (r"img\\report.pdf_12.JPG", ("report", 12)),
+        # what follows the dot is no format of images, so it belongs to the name
+        ("report_v1.2_7", ("report_v1.2", 7)),
+    ],
+)
+def test_the_name_of_a_page_image_is_its_document_and_page(name, page):
+    assert tuple(image_page(name)) == page
+
+
+def test_other_names_of_images_are_refused():
+    for name in ("report.png", "report_3.txt", "_3.png", "report_x.png"):
+        with pytest.raises(ValueError, match="not the image of a page"):
+            image_page(name)

@@ -71,7 +71,9 @@ def visr_question(**changes: object) -> dict[str, object]:
 
 def test_visr_bench_has_the_questions_of_a_document_in_one_row(files, run):
     files.json("QA/figure_QA.json", [visr(), visr(qa_list=None), visr(qa_list=[{"question": "?"}])])
-    files.json("QA/table_QA.json", [visr(file_name="DR--2", all_page_images=["a.png", "b.png"])])
+    outside = visr(file_name="DR--3", all_page_images=["a.png", "../b.png"])
+    tables = [visr(file_name="DR--2", all_page_images=["a.png", "b.png"]), outside]
+    files.json("QA/table_QA.json", tables)
     for name in ("DR--1_0", "DR--1_10"):
         files.image(f"VisR-Bench/Multimodal/DR--1/{name}.png", name)
     files.image("VisR-Bench/Multimodal/DR--2/a.png")
@@ -80,7 +82,11 @@ def test_visr_bench_has_the_questions_of_a_document_in_one_row(files, run):
     assert (first.evidence_pages, second.evidence_pages) == ((2,), (1,))
     assert (first.evidence_sources, third.evidence_sources) == (("figure",), ("table",))
     assert (first.extra["num_pages"], first.extra["detected_language"]) == (2, "en")
-    assert rows_of(report.skipped) == {"question": [2], "answer": [3]}
+    assert rows_of(report.skipped) == {
+        "question": [2],
+        "answer": [3],
+        "all_page_images": [2, 3],
+    }
     # one of its images is not there
     assert report.documents == {"wanted": 2, "found": 1, "missing": 1, "failed": 0}
 

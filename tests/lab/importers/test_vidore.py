@@ -11,7 +11,7 @@ from docagent_rl.lab.importers.vidore import _PAGES, _Relevant
 from docagent_rl.samples.sample import Split
 from tests.lab.importers.conftest import Files, picture, rows_of
 
-BOX = {"annotator": 0, "x1": 20, "x2": 120, "y1": 50, "y2": 100}
+BOX = {"annotator": 0, "x1": 20, "x2": 120, "y1": 50, "y2": 80}
 FILE = "{}/test-00000-of-00001.parquet"
 
 
@@ -83,7 +83,7 @@ def test_a_query_has_graded_pages_and_the_document_of_the_best(files, run, tmp_p
         ["eu#2", "wages#2"],
     )
     assert sample.extra["relevance"] == {"eu#2": 1, "wages#2": 2}
-    assert sample.evidence_boxes == {2: ((0.1, 0.5, 0.6, 1.0),)}
+    assert sample.evidence_boxes == {2: ((0.1, 0.5, 0.6, 0.8),)}
     assert (sample.extra["language"], sample.extra["query_types"]) == ("english", ["numerical"])
     assert (sample.extra["num_pages"], sample.extra["retrieval_scope"]) == (2, "corpus")
     store = DocumentStore(tmp_path / "store")
