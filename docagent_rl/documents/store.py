@@ -150,7 +150,11 @@ class DocumentStore:
         return digest.hexdigest()
 
     def decode(self, image_hash: str) -> Image.Image:
-        """Return a stored raster as a fresh RGB image."""
+        """Return a stored raster as an RGB image.
+
+        Callers may draw on it: Pillow's methods copy it first. Pixels cannot be set one by one
+        through `load`.
+        """
         with self._lock:
             image = self._images.get(image_hash)
         if image is None:
@@ -167,8 +171,14 @@ class DocumentStore:
             with self._lock:
                 if self._image_cache:
                     self._images[image_hash] = image
-        # a copy, so that callers can draw on it without changing the cached page
-        return image.copy()
+        return _shared(image)
+
+
+def _shared(image: Image.Image) -> Image.Image:
+    """Return an image with the same pixels, which Pillow copies before it changes them."""
+    shared = image._new(image.im)
+    shared.readonly = 1
+    return shared
 
 
 class Document:
