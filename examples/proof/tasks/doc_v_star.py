@@ -60,12 +60,12 @@ class DocVStarTask:
     def sheets(self, seed: int) -> list[Sheet]:
         """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"doc_v_star/{seed}")
-        everything, seen = numbers(rng)
+        all_numbers, shared_numbers = numbers(rng)
         made = [
             _sheet(
                 f"{part.value}-{index:04d}",
                 part,
-                everything if part is Part.HELD_OUT else seen,
+                all_numbers if part is Part.HELD_OUT else shared_numbers,
                 rng,
             )
             for part, count in DOCUMENTS.items()
