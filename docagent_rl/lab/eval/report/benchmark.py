@@ -18,7 +18,6 @@ from docagent_rl.lab.eval.report.statistics import (
     intervals,
     sums_of,
 )
-from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import (
     CORRECT,
     GENERAL,
@@ -31,6 +30,7 @@ from docagent_rl.lab.eval.scoring.protocols import (
     paper_measures,
     protocol_of,
 )
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
 
 _SAME = {
@@ -62,7 +62,7 @@ class Number:
     row: Row
     interval: Interval
     by: tuple[str, ...] = ()
-    """Judges or extractors on whose opinions it rests."""
+    """Judges or extractors on whose replies it rests."""
 
     @property
     def ruled(self) -> bool:
@@ -230,8 +230,8 @@ def _judge_failures(trajectories: Iterable[ScoredTrajectory]) -> dict[str, int]:
     return _counted(
         name
         for trajectory in trajectories
-        for name, opinion in trajectory.experts.items()
-        if opinion["failed"]
+        for name, reply in trajectory.replies.items()
+        if reply["failed"]
     )
 
 
@@ -275,13 +275,14 @@ def pass_at(
 
 
 def authors(measure: Measure, trajectories: Iterable[ScoredTrajectory]) -> tuple[str, ...]:
-    """Return the names of the judges or extractors on whose opinions a number rests."""
+    """Return the names of the judges or extractors on whose replies a number rests."""
     if measure.name == "rule":
         return (Author.RULE.value,)
-    if measure.expert is None:
+    if measure.role is None:
         return ()
-    opinions = (each.experts.get(measure.expert.value) for each in trajectories)
-    return tuple(sorted({opinion["by"] for opinion in opinions if opinion} - {Author.NOBODY.value}))
+    replies = (each.replies.get(measure.role.value) for each in trajectories)
+    names = {reply["by"] for reply in replies if reply}
+    return tuple(sorted(names - {Author.NOBODY.value}))
 
 
 def _papers(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
@@ -300,18 +301,18 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:
     found = {}
     for judge in AnswerJudge:
-        judged = [each for each in trajectories if judge in each.experts]
+        judged = [each for each in trajectories if judge in each.replies]
         if not judged:
             continue
-        by_rule = any(each.experts[judge]["by"] == Author.RULE.value for each in judged)
+        by_rule = any(each.replies[judge]["by"] == Author.RULE.value for each in judged)
         name = f"{judge.value} (by the {Author.RULE.value})" if by_rule else judge.value
         found[name] = _counted(_verdict(each, judge) for each in judged)
     return found
 
 
 def _verdict(trajectory: ScoredTrajectory, judge: AnswerJudge) -> str:
-    opinion = trajectory.experts[judge]
-    if opinion["value"] is not None:
-        return str(opinion["value"])
-    unasked = opinion["by"] == Author.NOBODY.value and trajectory.answer is not None
+    reply = trajectory.replies[judge]
+    if reply["value"] is not None:
+        return str(reply["value"])
+    unasked = reply["by"] == Author.NOBODY.value and trajectory.answer is not None
     return "not asked" if unasked else "none"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from docagent_rl.base.text import shown, visible
 from docagent_rl.lab.eval.report.statistics import Interval
-from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import Unit
 
 NOTHING = "-"

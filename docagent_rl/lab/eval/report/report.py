@@ -32,8 +32,8 @@ from docagent_rl.lab.eval.report.runs import (
     report_on,
 )
 from docagent_rl.lab.eval.report.statistics import ALL, Row
-from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
+from docagent_rl.lab.eval.scoring.roles import SCORING_ROLES, role_prompt
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit
 
 PAGE = "report.md"
@@ -264,7 +264,7 @@ def make_report(
     data = {
         "docagent_rl_report": VERSION,
         "settings": settings,
-        "judge_prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
+        "judge_prompts": {role.value: role_prompt(role).digest for role in SCORING_ROLES},
         "runs": reports,
         "paired": compared,
     }
