@@ -362,7 +362,7 @@ def fingerprint(spec: EncoderSpec) -> str:
 
     This includes the model's weights and how it is used, but not its folder or name.
     """
-    content = {**spec.decisive(), "weights": spec.weights}
+    content = {**spec.vector_settings(), "weights": spec.weights}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
