@@ -103,8 +103,8 @@ def reproduce_command(
             typer.echo(setting.placement.refusal)
         _warn_of_prompts(setting)
         return
-    unplaced = [] if corpus else unplaced_services(setting, chain)
-    if missing := [service.sentence for service in unplaced if not service.optional]:
+    without_gpu = [] if corpus else unplaced_services(setting, chain)
+    if missing := [service.sentence for service in without_gpu if not service.optional]:
         raise UserError("\n  ".join(["no GPU is left for these services:", *missing]))
     if machine.gpus == 0 and not miniature:
         raise UserError(

@@ -74,7 +74,7 @@ class ChatCodec:
         return frozenset(special - {self.end_of_turn_id})
 
     def text_ids(self, text: str) -> list[int]:
-        """Tokenise a text as it is; special tokens are neither defused nor added."""
+        """Tokenise a text as it is; special tokens are neither neutralized nor added."""
         # the template itself may contain surrogates
         return self.tokenizer.encode(encodable(text), add_special_tokens=False)
 

@@ -147,10 +147,10 @@ def give_up_in_time(buffer: Any, trainer: StoppingMixin) -> None:
 
     `buffer` is changed in place.
     """
-    look = buffer._sync_metadata_from_transfer_queue
+    sync_metadata = buffer._sync_metadata_from_transfer_queue
 
-    def looked() -> None:
+    def check_and_sync() -> None:
         trainer._give_up_in_time()
-        look()
+        sync_metadata()
 
-    buffer._sync_metadata_from_transfer_queue = looked
+    buffer._sync_metadata_from_transfer_queue = check_and_sync
