@@ -33,7 +33,7 @@ from docagent_rl.lab.eval.scoring.protocols import (
 from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
 
-_SAME = {
+_REPEATED = {
     "turns": "turns",
     "finished": "finished",
     "image_tokens": "image_tokens",
@@ -41,7 +41,7 @@ _SAME = {
     "pages_seen": "unique_pages",
     "retrieval_recall": "page_recall",
 }
-"""Numbers of environments that are usually values of `NAVIGATION` or `USE`, with these."""
+"""Numbers of environments that usually repeat a value of `NAVIGATION` or `USE`: this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,9 @@ def _own_measures(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
     Those that would repeat one of ours are left out.
     """
     names = {name for each in trajectories for name in each.values if name.startswith(OWN)}
-    names -= {OWN + name for name, ours in _SAME.items() if _equal(trajectories, OWN + name, ours)}
+    for name, ours in _REPEATED.items():
+        if _equal(trajectories, OWN + name, ours):
+            names.discard(OWN + name)
     return [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in sorted(names)]
 
 
@@ -261,16 +263,20 @@ def pass_at(
     It is `1 - C(n - c, k) / C(n, k)` if `c` of `n` trajectories are right (arXiv 2107.03374, Eq.
     1). Questions with fewer than `k` trajectories are left out.
     """
-    rounds: dict[str, list[ScoredTrajectory]] = {}
+    by_question: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in trajectories:
         if trajectory.values.get(measure.value) is not None:
-            rounds.setdefault(trajectory.question_id, []).append(trajectory)
-    found = []
-    for tried in (each for each in rounds.values() if len(each) >= k):
-        right = sum((each.values.get(measure.value) or 0.0) >= RIGHT_FROM for each in tried)
-        value = 1.0 - math.comb(len(tried) - right, k) / math.comb(len(tried), k)
-        found.append(replace(tried[0], values={"pass": value}))
-    sums = sums_of(found, [Cell(mean("pass", f"pass@{k}"))])
+            by_question.setdefault(trajectory.question_id, []).append(trajectory)
+
+    estimates = []
+    for attempts in by_question.values():
+        n = len(attempts)
+        if n < k:
+            continue
+        c = sum((each.values.get(measure.value) or 0.0) >= RIGHT_FROM for each in attempts)
+        value = 1.0 - math.comb(n - c, k) / math.comb(n, k)
+        estimates.append(replace(attempts[0], values={"pass": value}))
+    sums = sums_of(estimates, [Cell(mean("pass", f"pass@{k}"))])
     return intervals(sums, draws=settings.draws, seed=settings.seed)[0]
 
 
