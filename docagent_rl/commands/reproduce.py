@@ -76,7 +76,7 @@ def reproduce_command(
     manifest = read_paper(system)
     machine = Machine(count_gpus() if gpus is None else gpus, gpu_memory or manifest.card)
     if dry_run and gpus is None and machine.gpus == 0:
-        machine = Machine(_OF_PAPERS, machine.card)
+        machine = Machine(_PLANNED_GPUS, machine.card)
     setting = Setting(
         manifest,
         manifest.model(recipe),
@@ -116,7 +116,7 @@ def reproduce_command(
     chain.run(chosen)
 
 
-_OF_PAPERS = 8
+_PLANNED_GPUS = 8
 """Number of GPUs to plan for on a machine without any."""
 _HOURS = (
     "Hours are computed, not measured: every row counts at its maximum length, at an assumed share "
