@@ -81,17 +81,16 @@ class Load:
 
         All queries differ, so that no cache can answer one.
         """
-        drawn = random.Random(7)
-        return [
-            [
-                (
-                    " ".join([*drawn.sample(WORDS, 4), f"s{trajectory}t{turn}"]),
-                    drawn.choice(self.doc_ids) if turn % 3 == 2 else None,
-                )
-                for turn in range(self.turns)
-            ]
-            for trajectory in range(self.trajectories)
-        ]
+        rng = random.Random(7)
+        of_trajectories = []
+        for trajectory in range(self.trajectories):
+            queries = []
+            for turn in range(self.turns):
+                query = " ".join([*rng.sample(WORDS, 4), f"s{trajectory}t{turn}"])
+                doc_id = rng.choice(self.doc_ids) if turn % 3 == 2 else None
+                queries.append((query, doc_id))
+            of_trajectories.append(queries)
+        return of_trajectories
 
 
 async def measured(
