@@ -92,7 +92,7 @@ def test_a_second_signal_ends_it_at_once_and_so_does_one_before_ray(asked, store
     signal.raise_signal(signal.SIGTERM)
     assert "second SIGTERM" in asked.look()
     early = StopSignal(10.0, Path("/nowhere"))
-    early._note(signal.SIGTERM, None)
+    early._count(signal.SIGTERM, None)
     monkeypatch.setattr(stopping.ray, "is_initialized", lambda: False)
     assert "before Ray had started" in early.look()
 

@@ -61,16 +61,11 @@ class DocVStarTask:
         """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"doc_v_star/{seed}")
         all_numbers, shared_numbers = numbers(rng)
-        made = [
-            _sheet(
-                f"{part.value}-{index:04d}",
-                part,
-                all_numbers if part is Part.HELD_OUT else shared_numbers,
-                rng,
-            )
-            for part, count in DOCUMENTS.items()
-            for index in range(count)
-        ]
+        made = []
+        for part, count in DOCUMENTS.items():
+            pool = all_numbers if part is Part.HELD_OUT else shared_numbers
+            for index in range(count):
+                made.append(_sheet(f"{part.value}-{index:04d}", part, pool, rng))
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
