@@ -23,7 +23,7 @@ from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.store import DocumentStore
 
-TUNED = frozenset(
+USED_FOR_RULES = frozenset(
     {
         "debian-reference", "developers-reference", "gnucash-guide-en", "gnucash-help-de", "R-exts",
         "R-lang",
@@ -31,7 +31,7 @@ TUNED = frozenset(
         "fullrefman", "R-FAQ",
     }
 )  # fmt: skip
-"""Manuals that were looked at while the rules were written; all others are held out."""
+"""Manuals that the rules were written with; all others are held out."""
 
 _NUMBER = re.compile(
     r"^(?:(?:chapter|section|part|appendix|kapitel|teil|anhang|cap[ií]tulo|capitolo|parte"
@@ -126,11 +126,11 @@ def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> 
     upper = {(plain(entry.title), entry.page) for entry in bookmarks if entry.level <= 2}
     hits = len(pairs & true)
     return Score(
-        hits / max(len(pairs), 1),
-        hits / max(len(true), 1),
-        len(pairs & upper) / max(len(upper), 1),
-        len(pairs),
-        len(true),
+        precision=hits / max(len(pairs), 1),
+        recall=hits / max(len(true), 1),
+        upper=len(pairs & upper) / max(len(upper), 1),
+        found=len(pairs),
+        true=len(true),
     )
 
 
@@ -168,7 +168,7 @@ def main(
         shares = [f"{share:.3f}" for share in (result.precision, result.recall, result.upper)]
         rows.append(
             [
-                path.stem + ("" if path.stem in TUNED else " (held out)"),
+                path.stem + ("" if path.stem in USED_FOR_RULES else " (held out)"),
                 str(len(manual.texts)),
                 str(result.true),
                 str(result.found),

@@ -40,15 +40,19 @@ class FullDocVStar(DocVStarScript):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self._most = config.fetch.max_pages
+        self._pages_per_turn = config.fetch.max_pages
 
     def write(self, act: Act, state: ScriptContext) -> str:
         """Write a turn (see `Script.write`); a fetch names the next pages."""
         text = super().write(act, state)
         if act.move is not Move.FETCH:
             return text
-        first = (state.turn - 1) * self._most
-        pages = [(first + number) % state.num_pages + 1 for number in range(self._most)]
+
+        # pages count from 1, and after the last page the first one follows again
+        first = (state.turn - 1) * self._pages_per_turn
+        positions = range(first, first + self._pages_per_turn)
+        pages = [position % state.num_pages + 1 for position in positions]
+
         before, tag, _ = text.rpartition("<fetch_page>")
         return f"{before}{tag}{pages}</fetch_page></action>"
 
@@ -96,7 +100,7 @@ FULL = {
 
 
 @dataclass(slots=True)
-class Played:
+class MadeTrajectory:
     """A trajectory that was made, with its requests and its rows.
 
     Args:
@@ -113,13 +117,16 @@ class Played:
     ledgers: list[TurnLedger] = field(default_factory=list)
 
     @property
-    def rows(self) -> list[list[Picture]]:
+    def row_images(self) -> list[list[Picture]]:
         """The images of each row."""
-        return [[i.ref for i in own.images if isinstance(i, EncodedImage)] for own in self.ledgers]
+        return [
+            [image.ref for image in ledger.images if isinstance(image, EncodedImage)]
+            for ledger in self.ledgers
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class Theatre:
+class TrajectoryBatch:
     """The trajectories of one system, with the resources that made them.
 
     Args:
@@ -130,7 +137,7 @@ class Theatre:
     """
 
     system: str
-    trajectories: Sequence[Played]
+    trajectories: Sequence[MadeTrajectory]
     resources: TrajectoryResources
     passes: Sequence[str]
 
@@ -140,7 +147,7 @@ class Theatre:
         return self.resources.services.store
 
 
-def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
+def make_workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
     """Make documents of 20 to 40 pages and a BM25 index that all systems use.
 
     Returns:
@@ -152,14 +159,15 @@ def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
     synthesize(folder / "synthetic", settings)
     ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     BM25Retriever.build(DocumentStore(folder / "store")).save(folder / "index")
-    found: dict[str, list[Sample]] = {}
+
+    by_document: dict[str, list[Sample]] = {}
     for sample in read_questions(folder / "synthetic" / "samples.jsonl"):
         if sample.answers and sample.gold_pages:
-            found.setdefault(sample.doc_id, []).append(sample)
-    return list(found.values())
+            by_document.setdefault(sample.doc_id, []).append(sample)
+    return list(by_document.values())
 
 
-def configured(name: str, folder: Path, overrides: Sequence[str] = ()) -> Any:
+def compose_full_size(name: str, folder: Path, overrides: Sequence[str] = ()) -> Any:
     """Compose a system's recipe at full size over a workspace; rules stand in for its roles."""
     return composed_recipe(
         FULL[name].recipe,
@@ -180,55 +188,68 @@ def _roles(name: str) -> Sequence[str]:
 
 def passes_of(run: Any) -> list[str]:
     """Return the passes that the trainer makes over the rows of a step, in order."""
-    found = {
+    trains_critic = bool(run.critic.enable)
+    uses_reference = bool(run.actor_rollout_ref.actor.use_kl_loss or run.algorithm.use_kl_in_reward)
+    needed = {
         "old_log_prob": True,
-        "ref_log_prob": bool(
-            run.actor_rollout_ref.actor.use_kl_loss or run.algorithm.use_kl_in_reward
-        ),
-        "values": bool(run.critic.enable),
-        "update_critic": bool(run.critic.enable),
+        "ref_log_prob": uses_reference,
+        "values": trains_critic,
+        "update_critic": trains_critic,
         "update_actor": True,
     }
-    return [name for name, there in found.items() if there]
+    return [name for name, is_needed in needed.items() if is_needed]
 
 
-def play(
+def make_trajectories(
     name: str,
     run: Any,
     processor: Any,
     questions: Sequence[Sequence[Sample]],
     trajectories: int,
     group: int,
-) -> Theatre:
+) -> TrajectoryBatch:
     """Make trajectories of a system; those of a group follow each other.
 
     Args:
         name: the system's name.
-        run: the composed recipe, from `configured`.
+        run: the composed recipe, from `compose_full_size`.
         processor: the model's processor.
         questions: one list for each document; each group takes a question of the next document.
         trajectories: the number of trajectories.
         group: the number of trajectories of a question.
     """
     config = DocAgentConfig.parse(plain_section(run.docagent))
-    seen = None if name == "mm_doc_r1" else processor
-    resources = TrajectoryResources(config, processor.tokenizer, seen)
-    statistics = QuestionStatistics.of(sample for own in questions for sample in own)
-    played = []
+    # MM-Doc-R1's policy is a text model, which has no image processor
+    image_processor = None if name == "mm_doc_r1" else processor
+    resources = TrajectoryResources(config, processor.tokenizer, image_processor)
+    statistics = QuestionStatistics.of(
+        sample for of_document in questions for sample in of_document
+    )
+
+    made = []
     for number in range(trajectories):
-        own = questions[number // group % len(questions)]
-        asked = own[number // group // len(questions) % len(own)]
-        rng = random.Random(number)
-        made = Played(
-            Trajectory(f"group{number // group}", number % group, 1, "train", asked.to_dict(), name)
+        group_number, number_in_group = divmod(number, group)
+        sample = _sample_of_group(questions, group_number)
+        record = Trajectory(
+            f"group{group_number}", number_in_group, 1, "train", sample.to_dict(), name
         )
-        writer = _Policy(FULL[name], resources, asked, statistics, made, rng)
-        made.ledgers = asyncio.run(_trajectory(resources, run, writer).play(asked))
-        played.append(made)
-    return Theatre(name, played, resources, passes_of(run))
+        trajectory = MadeTrajectory(record)
+        policy = _Policy(
+            FULL[name], resources, sample, statistics, trajectory, random.Random(number)
+        )
+        trajectory.ledgers = asyncio.run(_rollout(resources, run, policy).play(sample))
+        made.append(trajectory)
+    return TrajectoryBatch(name, made, resources, passes_of(run))
 
 
-def _trajectory(resources: TrajectoryResources, run: Any, policy: _Policy) -> Rollout:
+def _sample_of_group(questions: Sequence[Sequence[Sample]], group_number: int) -> Sample:
+    """Return the question of a group: of the next document, and in later rounds the next one."""
+    earlier_rounds, document = divmod(group_number, len(questions))
+    of_document = questions[document]
+    return of_document[earlier_rounds % len(of_document)]
+
+
+def _rollout(resources: TrajectoryResources, run: Any, policy: _Policy) -> Rollout:
     return Rollout(
         env=resources.environment(validate=False),
         codec=resources.codec,
@@ -239,60 +260,63 @@ def _trajectory(resources: TrajectoryResources, run: Any, policy: _Policy) -> Ro
             run.data.max_response_length,
             run.docagent.rollout.turn_tokens,
         ),
-        trajectory=policy.played.trajectory,
+        trajectory=policy.made.trajectory,
     )
 
 
 class _Policy:
-    """Writes turns in place of a model, and records the requests in `played`."""
+    """Writes turns in place of a model, and records the requests in `made`."""
 
     def __init__(
         self,
         size: FullSize,
         resources: TrajectoryResources,
-        asked: Sample,
+        sample: Sample,
         statistics: QuestionStatistics,
-        played: Played,
+        made: MadeTrajectory,
         rng: random.Random,
     ) -> None:
         system, config = resources.system, resources.env_config
         script = size.script or system.script
         if script is None:
             raise ValueError(f"{system.name} has no script")
-        self._script, self._moves = script(config), size.moves
+        self._script = script(config)
+        self._moves = size.moves
         self._codec = resources.codec
-        pages = resources.services.store.document(asked.doc_id).num_pages
-        self._context = RandomContext(asked, system.max_turns(config), rng, pages, statistics)
-        self.played = played
+        pages = resources.services.store.document(sample.doc_id).num_pages
+        self._context = RandomContext(sample, system.max_turns(config), rng, pages, statistics)
+        self.made = made
 
     async def generate(
         self, ids: list[int], images: list[EncodedImage], max_tokens: int
     ) -> Sampled:
         """Return a turn of a move that the script offers, with random log-probs."""
-        self.played.requests.append([image.ref for image in images])
-        self.played.prompts.append(ids)
-        turns, context = self.played.trajectory.turns, self._context
-        context.turn, context.record = len(turns) + 1, turns[-1].record if turns else NO_RECORD
-        text = _longer(
-            self._script.write(Act(self._move(self._script.moves(context))), context), context.rng
-        )
+        self.made.requests.append([image.ref for image in images])
+        self.made.prompts.append(ids)
+
+        context = self._context
+        turns = self.made.trajectory.turns
+        context.turn = len(turns) + 1
+        context.record = turns[-1].record if turns else NO_RECORD
+
+        move = self._draw_move(self._script.moves(context))
+        text = _with_filler(self._script.write(Act(move), context), context.rng)
         sampled = [*self._codec.text_ids(text)[: max_tokens - 1], self._codec.end_of_turn_id]
         return Sampled(sampled, [-context.rng.random() for _ in sampled])
 
-    def _move(self, offered: Mapping[Move, float]) -> Move:
-        wanted = {
+    def _draw_move(self, offered: Mapping[Move, float]) -> Move:
+        """Draw one of the system's moves by the weights that the script offers."""
+        allowed = {
             move: weight for move, weight in offered.items() if move in self._moves and weight
         }
-        if not wanted:  # in the last turn, the script offers only an answer
-            wanted = dict(offered)
-        return self._context.rng.choices(list(wanted), list(wanted.values()))[0]
+        if not allowed:  # in the last turn, the script offers only an answer
+            allowed = dict(offered)
+        return self._context.rng.choices(list(allowed), list(allowed.values()))[0]
 
 
-def _longer(text: str, rng: random.Random) -> str:
+def _with_filler(text: str, rng: random.Random) -> str:
     """Return the turn with 60 words of filler, so that its thoughts are as long as a model's."""
     thoughts = filler(rng, 60)
-    return (
-        text.replace("<think>", f"<think>{thoughts} ", 1)
-        if "<think>" in text
-        else f"{thoughts} {text}"
-    )
+    if "<think>" in text:
+        return text.replace("<think>", f"<think>{thoughts} ", 1)
+    return f"{thoughts} {text}"

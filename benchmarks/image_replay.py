@@ -1,4 +1,4 @@
-"""Process the images of recorded trajectories as in a step, once our way and once an opponent's.
+"""Process the images of trajectories as a step does: as this package, and as an opponent.
 
 The opponent caches float features in each agent worker, hands all pixels of a trajectory to the
 server at every turn, lets vLLM's front end preprocess and hash them, and joins float features for
@@ -8,6 +8,7 @@ every row.
 from __future__ import annotations
 
 import asyncio
+import math
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,8 +19,8 @@ import ray
 import torch
 from PIL.Image import Image, new
 
-from benchmarks.bill import FEATURES, FRONT_END, HAND, JOIN, RENDER, Bill
-from benchmarks.full_trajectories import Played
+from benchmarks.costs import FEATURES, FRONT_END, JOIN, RENDER, SEND, StepCosts
+from benchmarks.full_trajectories import MadeTrajectory
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef, Picture
 from docagent_rl.rollout.images import EncodedImage
@@ -47,7 +48,7 @@ CAPACITY = 8 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StepSetup:
     """The workers and servers that a step has.
 
     Args:
@@ -72,22 +73,29 @@ class Replay:
     """The result of a replay.
 
     Args:
-        bill: processor time and bytes by part.
+        costs: processor time and bytes by part.
         preprocessings: how often an image was preprocessed, in agent workers and servers.
     """
 
-    bill: Bill = field(default_factory=Bill)
+    costs: StepCosts = field(default_factory=StepCosts)
     preprocessings: int = 0
 
 
-def prompt_of(stage: Stage, images: int) -> list[int]:
+def prompt_of(setup: StepSetup, images: int) -> list[int]:
     """Return token ids with one placeholder for each image, as verl hands them to vLLM."""
-    token = stage.processor.tokenizer.convert_tokens_to_ids
-    start, end = token("<|vision_start|>"), token("<|vision_end|>")
-    return [5, *[t for _ in range(images) for t in (start, stage.processor.image_token_id, end)], 7]
+    id_of_token = setup.processor.tokenizer.convert_tokens_to_ids
+    image_ids = [
+        id_of_token("<|vision_start|>"),
+        setup.processor.image_token_id,
+        id_of_token("<|vision_end|>"),
+    ]
+    text_before, text_after = [5], [7]
+    return [*text_before, *image_ids * images, *text_after]
 
 
-def in_turn(trajectories: Sequence[Played]) -> Iterator[tuple[int, list[int], list[Picture]]]:
+def requests_in_order(
+    trajectories: Sequence[MadeTrajectory],
+) -> Iterator[tuple[int, list[int], list[Picture]]]:
     """Yield the trajectory's number, token ids and images of each request.
 
     The first requests of all trajectories come first, then their second requests, and so on.
@@ -98,142 +106,171 @@ def in_turn(trajectories: Sequence[Played]) -> Iterator[tuple[int, list[int], li
                 yield number, each.prompts[turn], each.requests[turn]
 
 
-def opponent(
-    stage: Stage, trajectories: Sequence[Played], each_row: EachRow, seed: int = 1
+def replay_as_opponent(
+    setup: StepSetup, trajectories: Sequence[MadeTrajectory], each_row: EachRow, seed: int = 1
 ) -> Replay:
     """Replay as the opponent does: float features in rows, pixels sent to the servers."""
     replay = Replay()
-    drawn = torch.Generator().manual_seed(seed)
-    servers = torch.randint(len(stage.front_ends), (len(trajectories),), generator=drawn).tolist()
-    kept: list[dict[str, tuple[Image, Row]]] = [{} for _ in range(stage.workers)]
-    seen: list[set[str]] = [set() for _ in stage.front_ends]
+    generator = torch.Generator().manual_seed(seed)
+    shape = (len(trajectories),)
+    server_of = torch.randint(len(setup.front_ends), shape, generator=generator).tolist()
+    worker_caches: list[dict[str, tuple[Image, Row]]] = [{} for _ in range(setup.workers)]
+    server_hashes: list[set[str]] = [set() for _ in setup.front_ends]
 
-    def made(number: int, ref: Picture) -> tuple[Image, Row]:
-        worker = kept[number // stage.group % stage.workers]
-        if ref.key not in worker:
-            with replay.bill.timed(RENDER):
-                pixels = stage.render(ref)
-                found = dict(stage.processor.image_processor(images=[pixels], return_tensors="pt"))
-                worker[ref.key] = pixels, found
+    def preprocessed(number: int, ref: Picture) -> tuple[Image, Row]:
+        """Return pixels and features of an image, from the cache of the trajectory's worker."""
+        cache = worker_caches[number // setup.group % setup.workers]
+        if ref.key not in cache:
+            with replay.costs.timed(RENDER):
+                pixels = setup.render(ref)
+                output = setup.processor.image_processor(images=[pixels], return_tensors="pt")
+                cache[ref.key] = pixels, dict(output)
             replay.preprocessings += 1
-        return worker[ref.key]
+        return cache[ref.key]
 
-    for number, ids, refs in in_turn(trajectories):
-        shown = [made(number, ref)[0] for ref in refs]
-        with replay.bill.timed(HAND) as part:
-            sent = pickle.dumps((ids, shown), protocol=5)
+    for number, ids, refs in requests_in_order(trajectories):
+        images = [preprocessed(number, ref)[0] for ref in refs]
+        with replay.costs.timed(SEND) as part:
+            sent = pickle.dumps((ids, images), protocol=5)
             part.nbytes += len(sent)
             _, received = pickle.loads(sent)
         if not refs:
             continue
+
+        server = server_of[number]
         request = {
-            "prompt_token_ids": prompt_of(stage, len(refs)),
+            "prompt_token_ids": prompt_of(setup, len(refs)),
             "multi_modal_data": {"image": received},
         }
-        with replay.bill.timed(FRONT_END):
-            answer = stage.front_ends[servers[number]].input_preprocessor.preprocess(request)
-        hashes = set(answer["mm_hashes"]["image"])
-        replay.preprocessings += len(hashes - seen[servers[number]])
-        seen[servers[number]].update(hashes)
-    for number, each in enumerate(trajectories):
-        for place, refs in enumerate(each.rows):
-            own = [made(number, ref)[1] for ref in refs]
-            with replay.bill.timed(JOIN):
-                row = (
-                    {name: torch.cat([one[name] for one in own]) for name in own[0]} if own else {}
-                )
-            each_row(number, place, row)
+        with replay.costs.timed(FRONT_END):
+            reply = setup.front_ends[server].input_preprocessor.preprocess(request)
+        # a server caches images by their hash, so it preprocesses each different one once
+        hashes = set(reply["mm_hashes"]["image"])
+        replay.preprocessings += len(hashes - server_hashes[server])
+        server_hashes[server].update(hashes)
+
+    for number, trajectory in enumerate(trajectories):
+        for row_number, refs in enumerate(trajectory.row_images):
+            features = [preprocessed(number, ref)[1] for ref in refs]
+            with replay.costs.timed(JOIN):
+                row = _joined(features)
+            each_row(number, row_number, row)
     return replay
 
 
-def ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow) -> Replay:
+def _joined(features: Sequence[Row]) -> Row:
+    """Join the features of a row's images; a row without images has none."""
+    if not features:
+        return {}
+    return {name: torch.cat([image[name] for image in features]) for name in features[0]}
+
+
+def replay_as_package(
+    setup: StepSetup, trajectories: Sequence[MadeTrajectory], each_row: EachRow
+) -> Replay:
     """Replay as this package does.
 
     Patches are stored as bytes, made once for all workers, and requests and rows only name them.
     Ray must be running.
     """
-    return asyncio.run(_ours(stage, trajectories, each_row))
+    return asyncio.run(_replay_as_package(setup, trajectories, each_row))
 
 
-async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow) -> Replay:
+async def _replay_as_package(
+    setup: StepSetup, trajectories: Sequence[MadeTrajectory], each_row: EachRow
+) -> Replay:
     replay = Replay()
-    layout = PatchFormat.of(stage.processor.image_processor)
-    kept: dict[str, EncodedImage] = {}
+    layout = PatchFormat.of(setup.processor.image_processor)
+    encoded: dict[str, EncodedImage] = {}
     name = f"docagent_pages_{uuid4().hex}"
     directory = ray.remote(PageDirectory).options(num_cpus=0, name=name).remote(CAPACITY)
     image_cache = RayImageCache(directory)
-    await _warm_up(stage, layout, image_cache, name)
-    pages = [Pages(each.renderer, torch.bfloat16) for each in stage.front_ends]
+    await _warm_up(setup, layout, image_cache, name)
+    pages = [Pages(each.renderer, torch.bfloat16) for each in setup.front_ends]
     routes: dict[str, int] = {}
 
-    async def made(ref: Picture) -> EncodedImage:
-        if ref.key not in kept:
-            with replay.bill.timed(RENDER):
+    async def preprocessed(ref: Picture) -> EncodedImage:
+        """Return the patches of an image, from the cache that all workers share."""
+        if ref.key not in encoded:
+            with replay.costs.timed(RENDER):
                 image = EncodedImage.make(
-                    ref, stage.render(ref), stage.processor.image_processor, layout
+                    ref, setup.render(ref), setup.processor.image_processor, layout
                 )
-                kept[ref.key] = await image_cache.put(image)
+                encoded[ref.key] = await image_cache.put(image)
             replay.preprocessings += 1
-        return kept[ref.key]
+        return encoded[ref.key]
 
-    for number, ids, refs in in_turn(trajectories):
-        shown = [await made(ref) for ref in refs]
-        with replay.bill.timed(HAND) as part:
+    for number, ids, refs in requests_in_order(trajectories):
+        images = [await preprocessed(ref) for ref in refs]
+        with replay.costs.timed(SEND) as part:
             # in place of the patches, Ray sends a reference of a few bytes
-            named = [replace(NamedImage.of(image), handle=b"reference" * 3) for image in shown]
+            named = [replace(NamedImage.of(image), handle=b"reference" * 3) for image in images]
             sent = pickle.dumps((ids, named), protocol=5)
             part.nbytes += len(sent)
             received = [
-                replace(image, handle=kept[image.key].handle) for image in pickle.loads(sent)[1]
+                replace(image, handle=encoded[image.key].handle) for image in pickle.loads(sent)[1]
             ]
         if not refs:
             continue
-        server = _server(stage, trajectories, number, routes)
-        with replay.bill.timed(FRONT_END) as part:
+
+        server = _server(setup, trajectories, number, routes)
+        with replay.costs.timed(FRONT_END) as part:
             loaded, _ = await pages[server].load(received, every=False)
-            part.nbytes += sum(kept[i.image.key].nbytes for i in loaded if i.value is not None)
+            part.nbytes += sum(
+                encoded[each.image.key].nbytes for each in loaded if each.value is not None
+            )
             request = {
-                "prompt_token_ids": prompt_of(stage, len(shown)),
+                "prompt_token_ids": prompt_of(setup, len(images)),
                 "multi_modal_data": {"image": loaded},
             }
-            PagePreprocessor(stage.front_ends[server], pages[server]).preprocess(request)
-    for number, each in enumerate(trajectories):
-        for place, refs in enumerate(each.rows):
-            own = [await made(ref) for ref in refs]
-            with replay.bill.timed(JOIN):
-                await image_cache.hold(f"{number}_{place}", own)
-                row = name_images(own, name)
-            for _ in range(stage.passes if row else 0):
-                with replay.bill.timed(FEATURES):
-                    read(row)
-            each_row(number, place, row)
+            PagePreprocessor(setup.front_ends[server], pages[server]).preprocess(request)
+
+    for number, trajectory in enumerate(trajectories):
+        for row_number, refs in enumerate(trajectory.row_images):
+            images = [await preprocessed(ref) for ref in refs]
+            with replay.costs.timed(JOIN):
+                await image_cache.hold(f"{number}_{row_number}", images)
+                row = name_images(images, name)
+            for _ in range(setup.passes if row else 0):
+                with replay.costs.timed(FEATURES):
+                    with_features(row)
+            each_row(number, row_number, row)
     ray.kill(directory)
     return replay
 
 
 async def _warm_up(
-    stage: Stage, layout: PatchFormat, image_cache: RayImageCache, name: str
+    setup: StepSetup, layout: PatchFormat, image_cache: RayImageCache, name: str
 ) -> None:
     """Handle one image, so that imports and connections are not part of the measurement."""
     size = (4 * layout.side * layout.merge,) * 2
     ref = ImageRef(PageRef("warm", 1), "up", (0, 0, *size), size)
-    image = EncodedImage.make(ref, new("RGB", size), stage.processor.image_processor, layout)
+    image = EncodedImage.make(ref, new("RGB", size), setup.processor.image_processor, layout)
     kept = await image_cache.put(image)
     await image_cache.hold("warm up", [kept])
     await kept.handle
-    read(name_images([kept], name))
+    with_features(name_images([kept], name))
 
 
-def read(row: Mapping[str, Any]) -> Row:
+def with_features(row: Mapping[str, Any]) -> Row:
     """Return the fields of a row as a pass of the trainer reads them, with features."""
-    return join_named([row], lambda rows: dict(rows[0]), "cpu") if NAMES in row else dict(row)
+    if NAMES not in row:
+        return dict(row)
+    return join_named([row], lambda rows: dict(rows[0]), "cpu")
 
 
 def _server(
-    stage: Stage, trajectories: Sequence[Played], number: int, routes: dict[str, int]
+    setup: StepSetup, trajectories: Sequence[MadeTrajectory], number: int, routes: dict[str, int]
 ) -> int:
     """Return the number of a trajectory's server, by the name that verl's load balancer uses."""
-    prompts, servers = -(-len(trajectories) // stage.group), len(stage.front_ends)
-    uid, own = str(number // stage.group), number % stage.group
-    name = route(uid, own, trajectories=stage.group, prompts=prompts, servers=servers)
+    servers = len(setup.front_ends)
+    prompts = math.ceil(len(trajectories) / setup.group)
+    group_number, number_in_group = divmod(number, setup.group)
+    name = route(
+        str(group_number),
+        number_in_group,
+        trajectories=setup.group,
+        prompts=prompts,
+        servers=servers,
+    )
     return routes.setdefault(name, len(routes) % servers)

@@ -53,10 +53,13 @@ def measure(run: Callable[[Path], int], within: Path) -> Cost:
             of one round would slow down the next.
     """
     folder = Path(tempfile.mkdtemp(dir=within))
-    processor, wall = _processor_time(), time.perf_counter()
+    cpu_start = _processor_time()
+    wall_start = time.perf_counter()
     pages = run(folder)
-    processor, wall = _processor_time() - processor, time.perf_counter() - wall
-    return Cost(processor, wall, pages, sum(path.stat().st_size for path in folder.rglob("*.jpg")))
+    cpu_seconds = _processor_time() - cpu_start
+    wall_seconds = time.perf_counter() - wall_start
+    size = sum(path.stat().st_size for path in folder.rglob("*.jpg"))
+    return Cost(cpu_seconds, wall_seconds, pages, size)
 
 
 def with_poppler(

@@ -61,17 +61,25 @@ def main(
     rows = []
     for dtype in (torch.float32, torch.bfloat16):
         logits = torch.randn(tokens, vocabulary, generator=generator).to(device, dtype)
-        ways = {"verl, position by position": verl_functional.logprobs_from_logits_v2}
-        ways["in blocks"] = log_probs_of_labels
+        ways = {
+            "verl, position by position": verl_functional.logprobs_from_logits_v2,
+            "in blocks": log_probs_of_labels,
+        }
         calls = {name: partial(both_passes, way, logits, labels) for name, way in ways.items()}
         seconds, results = best_times(calls, repeats, cpu_time)
         slowest = max(seconds.values())
         for name, time in seconds.items():
-            sums = f"{results[name][0]:.1f}", f"{results[name][1]:.1f}"
-            peak = peak_gib(calls[name]) if device == "cuda" else ""
+            log_prob_sum, gradient_sum = results[name]
             precision = str(dtype).removeprefix("torch.")
             rows.append(
-                (f"{name}, {precision}", f"{time:.3f}", f"{slowest / time:.1f}", peak, *sums)
+                (
+                    f"{name}, {precision}",
+                    f"{time:.3f}",
+                    f"{slowest / time:.1f}",
+                    peak_gib(calls[name]) if device == "cuda" else "",
+                    f"{log_prob_sum:.1f}",
+                    f"{gradient_sum:.1f}",
+                )
             )
     columns = ("log-probs", "seconds", "times as fast", "GiB", "sum", "sum of gradients")
     show(f"{tokens} positions, {vocabulary} entries, forward and backward", columns, rows)

@@ -72,12 +72,11 @@ def main(
             headings = table_of_contents(outline, texts, max_title=1000, first_lines=False)
             named = {plain(heading.title) for heading in headings} - titles(source, "part")
             sections = titles(source, "section")
-            hits, found, true = (
-                hits + len(named & sections),
-                found + len(named),
-                true + len(sections),
-            )
-            pages, count = pages + len(texts), count + 1
+            hits += len(named & sections)
+            found += len(named)
+            true += len(sections)
+            pages += len(texts)
+            count += 1
     typer.echo(f"{count} manuals of {pages} pages, {true} sections")
     typer.echo(f"precision {hits / found:.3f}, recall {hits / true:.3f}")
 

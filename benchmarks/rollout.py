@@ -10,21 +10,41 @@ the table also has a sum without it.
 
 from __future__ import annotations
 
+import math
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
 import typer
 
-from benchmarks.bill import PARTS, Bill
 from benchmarks.common import show
-from benchmarks.full_trajectories import FULL, Theatre, configured, play, workspace
-from benchmarks.image_replay import EachRow, Row, Stage, opponent, ours, read
-from benchmarks.row_traffic import Traffic, queue
+from benchmarks.costs import PARTS, StepCosts
+from benchmarks.full_trajectories import (
+    FULL,
+    MadeTrajectory,
+    TrajectoryBatch,
+    compose_full_size,
+    make_trajectories,
+    make_workspace,
+)
+from benchmarks.image_replay import (
+    EachRow,
+    Replay,
+    Row,
+    StepSetup,
+    replay_as_opponent,
+    replay_as_package,
+    with_features,
+)
+from benchmarks.row_traffic import RowTraffic, queue
 from docagent_rl.envs.images import render
+
+ReplayFunction = Callable[[StepSetup, Sequence[MadeTrajectory], EachRow], Replay]
+"""A function that processes the images of trajectories; see `benchmarks.image_replay`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +53,15 @@ class Comparison:
 
     Args:
         system: the system's name.
-        theirs: the opponent's bill.
-        mine: this package's bill.
+        theirs: the opponent's costs.
+        mine: this package's costs.
         unique: the number of different images in all trajectories.
         preprocessings: how often an image was preprocessed by the opponent and by this package.
     """
 
     system: str
-    theirs: Bill
-    mine: Bill
+    theirs: StepCosts
+    mine: StepCosts
     unique: int
     preprocessings: tuple[int, int]
 
@@ -68,98 +88,162 @@ def main(
     Example: python -m benchmarks.rollout --system alden
     """
     torch.set_num_threads(1)
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        questions = workspace(Path(folder), max(4, -(-trajectories // group)), seed)
+    documents = max(4, math.ceil(trajectories / group))
+    comparisons = []
+    with tempfile.TemporaryDirectory() as name_of_folder:
+        folder = Path(name_of_folder)
+        questions = make_workspace(folder, documents, seed)
         processor = qwen2_5_vl()
         for name in system or sorted(FULL):
-            run = configured(name, Path(folder))
-            theatre = play(name, run, processor, questions, trajectories, group)
-            ends = [front_end(Path(folder) / "model", processor) for _ in range(servers)]
-            draw = partial(render, store=theatre.store)
-            stage = Stage(processor, draw, ends, workers, group, len(theatre.passes))
+            run = compose_full_size(name, folder)
+            batch = make_trajectories(name, run, processor, questions, trajectories, group)
+            setup = StepSetup(
+                processor,
+                render=partial(render, store=batch.store),
+                front_ends=[front_end(folder / "model", processor) for _ in range(servers)],
+                workers=workers,
+                group=group,
+                passes=len(batch.passes),
+            )
             with queue():
-                found.append(compare(theatre, stage, room << 20))
-            report(found[-1], theatre)
-    totals(found, whole / trajectories, f"{whole} trajectories of each system")
+                comparison = compare(batch, setup, max_bytes=room << 20)
+            report(comparison, batch)
+            comparisons.append(comparison)
+    totals(comparisons, whole / trajectories, f"{whole} trajectories of each system")
 
 
-def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
+def compare(batch: TrajectoryBatch, setup: StepSetup, max_bytes: int) -> Comparison:
     """Measure how this package and the opponent handle the same trajectories.
 
     Args:
-        theatre: the trajectories.
-        stage: workers and servers.
-        room: the most bytes of rows to put into the queue.
+        batch: the trajectories.
+        setup: workers and servers.
+        max_bytes: the most bytes of rows to put into the queue.
 
     Raises:
         RuntimeError: the features of the first row are not equal to the bit.
     """
-    bills, times, firsts = [], [], []
-    for replay, compact in ((ours, True), (opponent, False)):
-        own = Bill()
-        traffic = Traffic(theatre, own, compact, room)
-        traffic.warm_up()
+    ours = _measure(batch, setup, max_bytes, replay_as_package, compact=True)
+    theirs = _measure(batch, setup, max_bytes, replay_as_opponent, compact=False)
+    for name, value in theirs.first_row.items():
+        if not torch.equal(value, ours.first_row[name]):
+            raise RuntimeError(f"{batch.system}: {name} differs")
 
-        def each_row(number: int, place: int, row: Row, store: EachRow = traffic.each_row) -> None:
-            if not number and not place:
-                firsts.append(read(row))
-            store(number, place, row)
-
-        made = replay(stage, theatre.trajectories, each_row)
-        traffic.passes()
-        traffic.samples()
-        bills.append(Bill({**made.bill.parts, **own.parts}))
-        times.append(made.preprocessings)
-        for each in stage.front_ends:
-            each.renderer.mm_processor_cache.clear_cache()
-    for name, value in firsts[1].items():
-        if not torch.equal(value, firsts[0][name]):
-            raise RuntimeError(f"{theatre.system}: {name} differs")
-    unique = {ref.key for each in theatre.trajectories for refs in each.requests for ref in refs}
-    return Comparison(theatre.system, bills[1], bills[0], len(unique), (times[1], times[0]))
+    images = {
+        ref.key
+        for trajectory in batch.trajectories
+        for request in trajectory.requests
+        for ref in request
+    }
+    preprocessings = (theirs.preprocessings, ours.preprocessings)
+    return Comparison(batch.system, theirs.costs, ours.costs, len(images), preprocessings)
 
 
-def report(found: Comparison, theatre: Theatre) -> None:
-    """Print both bills of a system side by side."""
+class _Measurement(NamedTuple):
+    """The measurements of one way of handling trajectories."""
+
+    costs: StepCosts
+    preprocessings: int
+    first_row: Row
+
+
+def _measure(
+    batch: TrajectoryBatch,
+    setup: StepSetup,
+    max_bytes: int,
+    replay: ReplayFunction,
+    *,
+    compact: bool,
+) -> _Measurement:
+    """Replay a batch, and move its rows and records; see `RowTraffic` for `compact`."""
+    traffic_costs = StepCosts()
+    traffic = RowTraffic(batch, traffic_costs, compact, max_bytes)
+    traffic.warm_up()
+    first_row: Row = {}
+
+    def store_row(number: int, row_number: int, row: Row) -> None:
+        if number == row_number == 0:
+            first_row.update(with_features(row))
+        traffic.store_row(number, row_number, row)
+
+    replayed = replay(setup, batch.trajectories, store_row)
+    traffic.passes()
+    traffic.records()
+
+    # else the next replay would find its images preprocessed
+    for front_end in setup.front_ends:
+        front_end.renderer.mm_processor_cache.clear_cache()
+    costs = StepCosts({**replayed.costs.parts, **traffic_costs.parts})
+    return _Measurement(costs, replayed.preprocessings, first_row)
+
+
+def report(found: Comparison, batch: TrajectoryBatch) -> None:
+    """Print the costs of both ways of a system side by side."""
+    theirs, ours = found.theirs, found.mine
     rows = []
     for name in PARTS:
-        a, b = found.theirs.part(name), found.mine.part(name)
-        rows.append([name, f"{a.seconds:.2f}", f"{b.seconds:.2f}", _mib(a.nbytes), _mib(b.nbytes)])
-    for name, everything in {"without features": False, "all": True}.items():
-        a, b = (bill.seconds(features=everything) for bill in (found.theirs, found.mine))
+        their_cost = theirs.part(name)
+        our_cost = ours.part(name)
         rows.append(
-            [name, f"{a:.2f}", f"{b:.2f}", _mib(found.theirs.nbytes), _mib(found.mine.nbytes)]
+            [
+                name,
+                f"{their_cost.seconds:.2f}",
+                f"{our_cost.seconds:.2f}",
+                _mib(their_cost.nbytes),
+                _mib(our_cost.nbytes),
+            ]
         )
-        rows.append(
-            ["  times", "", f"{a / b:.1f}", "", f"{found.theirs.nbytes / found.mine.nbytes:.1f}"]
-        )
-    turns = [len(each.trajectory.turns) for each in theatre.trajectories]
-    images = [sum(map(len, each.rows)) for each in theatre.trajectories]
+    for name, with_features_part in {"without features": False, "all": True}.items():
+        their_seconds = theirs.seconds(features=with_features_part)
+        our_seconds = ours.seconds(features=with_features_part)
+        rows += [
+            [
+                name,
+                f"{their_seconds:.2f}",
+                f"{our_seconds:.2f}",
+                _mib(theirs.nbytes),
+                _mib(ours.nbytes),
+            ],
+            [
+                "  times",
+                "",
+                f"{their_seconds / our_seconds:.1f}",
+                "",
+                f"{theirs.nbytes / ours.nbytes:.1f}",
+            ],
+        ]
+    turns = [len(each.trajectory.turns) for each in batch.trajectories]
+    images = [sum(map(len, each.row_images)) for each in batch.trajectories]
     title = (
         f"{found.system}: {len(turns)} trajectories of {min(turns)} to {max(turns)} turns and "
         f"{min(images)} to "
-        f"{max(images)} images, {found.unique} different ones; {len(theatre.passes)} passes"
+        f"{max(images)} images, {found.unique} different ones; {len(batch.passes)} passes"
     )
     show(title, ["part", "opponent, CPU s", "ours, CPU s", "opponent, MiB", "ours, MiB"], rows)
     if found.unique:
-        a, b = (times / found.unique for times in found.preprocessings)
-        typer.echo(f"preprocessings per different image: opponent {a:.2f}, ours {b:.2f}")
+        by_opponent, by_package = (times / found.unique for times in found.preprocessings)
+        typer.echo(
+            f"preprocessings per different image: opponent {by_opponent:.2f}, ours {by_package:.2f}"
+        )
 
 
 def totals(found: list[Comparison], factor: float, title: str) -> None:
     """Print one line for each system, for a step that is `factor` times as large."""
     rows = []
-    for each in found:
-        a, b = each.theirs.times(factor), each.mine.times(factor)
-        spent = [bill.seconds(features=False) for bill in (a, b)]
+    for comparison in found:
+        theirs = comparison.theirs.times(factor)
+        ours = comparison.mine.times(factor)
+        their_seconds = theirs.seconds(features=False)
+        our_seconds = ours.seconds(features=False)
         rows.append(
             [
-                each.system,
-                *(f"{seconds:,.0f}" for seconds in spent),
-                f"{spent[0] / spent[1]:.1f}",
-                *(f"{bill.nbytes / 2**30:,.1f}" for bill in (a, b)),
-                f"{a.nbytes / b.nbytes:.1f}",
+                comparison.system,
+                f"{their_seconds:,.0f}",
+                f"{our_seconds:,.0f}",
+                f"{their_seconds / our_seconds:.1f}",
+                f"{theirs.nbytes / 2**30:,.1f}",
+                f"{ours.nbytes / 2**30:,.1f}",
+                f"{theirs.nbytes / ours.nbytes:.1f}",
             ]
         )
     columns = ["", "opponent, CPU s", "ours, CPU s", "times", "opponent, GiB", "ours, GiB", "times"]

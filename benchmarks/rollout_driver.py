@@ -229,21 +229,33 @@ def measure(shape: Shape, estimator: str) -> list[list[str]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         driver = Driver(shape, Path(folder), estimator, verl)
-        seconds_of_all, highest = 0.0, 0.0
+        total_seconds = 0.0
+        highest_peak = 0.0
         gc.collect()
         before = reset_peak()
         for name, part in step(driver, batch).items():
             reset_peak()
-            began, wall = time.process_time(), time.perf_counter()
+            cpu_start = time.process_time()
+            wall_start = time.perf_counter()
             part()
-            seconds, passed = time.process_time() - began, time.perf_counter() - wall
+            cpu_seconds = time.process_time() - cpu_start
+            wall_seconds = time.perf_counter() - wall_start
             grown = peak() - before
-            seconds_of_all, highest = seconds_of_all + seconds, max(highest, grown)
-            rows.append([name, f"{seconds:.2f}", f"{passed:.2f}", f"{grown:,.0f}"])
+            total_seconds += cpu_seconds
+            highest_peak = max(highest_peak, grown)
+            rows.append([name, f"{cpu_seconds:.2f}", f"{wall_seconds:.2f}", f"{grown:,.0f}"])
         size = sum(path.stat().st_size for path in Path(folder).rglob("*.jsonl")) / 2**20
-    rows.append(["sum", f"{seconds_of_all:.2f}", "", f"{highest:,.0f}"])
-    label, scale = f"scaled to 4,096 rows (archive here: {size:,.0f} MiB)", 4096 / shape.all_rows
-    rows.append([label, f"{seconds_of_all * scale:.1f}", "", f"{highest * scale:,.0f}"])
+
+    rows.append(["sum", f"{total_seconds:.2f}", "", f"{highest_peak:,.0f}"])
+    scale = 4096 / shape.all_rows
+    rows.append(
+        [
+            f"scaled to 4,096 rows (archive here: {size:,.0f} MiB)",
+            f"{total_seconds * scale:.1f}",
+            "",
+            f"{highest_peak * scale:,.0f}",
+        ]
+    )
     tq.kv_clear(keys=keys, partition_id="train")
     return rows
 

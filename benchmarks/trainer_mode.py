@@ -72,14 +72,10 @@ def run(
         steps: the number of steps.
     """
     command = [
-        *(
-            python,
-            "-m",
-            "verl.trainer.main_ppo",
-            "--config-name",
-            "vrag_rl_qwen2_5_vl_7b",
-            "+profile=cpu",
-        ),
+        python,
+        *("-m", "verl.trainer.main_ppo"),
+        *("--config-name", "vrag_rl_qwen2_5_vl_7b"),
+        "+profile=cpu",
         f"trainer.v1.trainer_mode={mode}",
         "algorithm.adv_estimator=grpo",
         "docagent.modules=[benchmarks.mode_clock]",
@@ -94,14 +90,15 @@ def run(
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"the run in mode {mode} failed:\n{(done.stdout + done.stderr)[-3000:]}")
-    lines = [line for line in done.stdout.splitlines() if re.search(r"\bstep:\d+ - ", line)]
-    found = [
-        dict(re.findall(r"([\w/@.-]+):(-?[\d.]+(?:e[+-]?\d+)?)(?: - |$)", line)) for line in lines
-    ]
-    numbers = [{name: float(value) for name, value in step.items()} for step in found]
-    if len(numbers) != steps:
-        raise SystemExit(f"the run in mode {mode} logged {len(numbers)} of {steps} steps")
-    return numbers[2:]
+    metrics = []
+    for line in done.stdout.splitlines():
+        if re.search(r"\bstep:\d+ - ", line):
+            # verl's console logger writes "name:value - name:value"
+            pairs = re.findall(r"([\w/@.-]+):(-?[\d.]+(?:e[+-]?\d+)?)(?: - |$)", line)
+            metrics.append({name: float(value) for name, value in pairs})
+    if len(metrics) != steps:
+        raise SystemExit(f"the run in mode {mode} logged {len(metrics)} of {steps} steps")
+    return metrics[2:]
 
 
 if __name__ == "__main__":

@@ -121,13 +121,12 @@ def main(
     seconds, results = best_times(calls, repeats, cpu)
     rows = []
     for name, spent in seconds.items():
-        same = name != VERL and "ALDEN" not in name and "four" not in name
-        differences = [
-            float((a - b).abs().max())
-            for a, b in zip(results[name], results[VERL], strict=True)
-            if same
-        ]
-        difference = f"{max(differences):.1e}" if same else ""
+        difference = ""
+        computes_the_same = name != VERL and "ALDEN" not in name and "four" not in name
+        if computes_the_same:
+            pairs = zip(results[name], results[VERL], strict=True)
+            largest = max(float((ours - verls).abs().max()) for ours, verls in pairs)
+            difference = f"{largest:.1e}"
         rows.append([name, f"{spent:.3f}", f"{seconds[VERL] / spent:.1f}", difference])
     title = (
         f"{count} trajectories of {tokens:,} tokens, {turns} turns of about {sampled} sampled ones"

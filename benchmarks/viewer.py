@@ -41,12 +41,13 @@ def repeated(
                 if turn.get(name) is None:  # a turn of a validation has no trainer's log-probs
                     continue
                 turn[name] = (turn[name] * (tokens // max(1, len(turn[name])) + 1))[:tokens]
-        place = {
+        yield {
+            **line,
             "uid": f"group{number // _GROUP}",
             "number": number % _GROUP,
             "step": 1 + number // _STEP,
+            "split": "train",
         }
-        yield {**line, **place, "split": "train"}
 
 
 def write_run(folder: Path, made: Iterator[dict[str, Any]]) -> int:

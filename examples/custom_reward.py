@@ -10,18 +10,35 @@ called once for each trajectory, at its end; docs/extending.md describes its arg
 use a function that was written for EasyR1.
 """
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-def compute_score(data_source, solution_str, ground_truth, extra_info, most_turns=8):
-    """Return the reward as `score`; the other numbers are logged with it.
 
-    `solution_str` is the final answer; `ground_truth` is a text, or a list if several answers
-    are right.
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str | Sequence[str],
+    extra_info: Mapping[str, Any],
+    most_turns: int = 8,
+) -> dict[str, float]:
+    """Return the reward of a trajectory as `score`; the other numbers are logged with it.
+
+    Args:
+        data_source: the name of the data set.
+        solution_str: the final answer; empty if there is none.
+        ground_truth: a right answer, or a list if several are right.
+        extra_info: the fields of the sample, and as `trajectory` the whole trajectory.
+        most_turns: the number of turns at which nothing is left of the reward for few turns; an
+            argument of our own, which `reward_kwargs` sets.
     """
-    answers = [ground_truth] if isinstance(ground_truth, str) else ground_truth
-    overlap = max((word_f1(solution_str, answer) for answer in answers), default=0.0)
+    right_answers = [ground_truth] if isinstance(ground_truth, str) else ground_truth
+    overlap = max((word_f1(solution_str, answer) for answer in right_answers), default=0.0)
+
     turns = extra_info["trajectory"]["turns"]
-    searches = sum(len(turn["searches"]) for turn in turns)
     brevity = max(0.0, 1 - len(turns) / most_turns)
+    searches = sum(len(turn["searches"]) for turn in turns)
+
     return {
         "score": 0.9 * overlap + 0.1 * brevity,
         "overlap": overlap,
@@ -30,9 +47,12 @@ def compute_score(data_source, solution_str, ground_truth, extra_info, most_turn
     }
 
 
-def word_f1(answer, reference):
-    """Return the F1 of two texts in [0, 1]: the harmonic mean of their shares of common words."""
-    ours = answer.lower().split()
-    theirs = reference.lower().split()
-    common = sum(min(ours.count(word), theirs.count(word)) for word in set(ours))
-    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
+def word_f1(answer: str, reference: str) -> float:
+    """Return the F1 of the words of two texts, in [0, 1]: 2 * common / (all of both)."""
+    answer_words = Counter(answer.lower().split())
+    reference_words = Counter(reference.lower().split())
+
+    # a word counts as often as it is in both
+    common = (answer_words & reference_words).total()
+    both = answer_words.total() + reference_words.total()
+    return 2 * common / both if common else 0.0

@@ -92,6 +92,7 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
     """
 
     title = "one look"
+    # a prompt file that lacks a part, or uses another variable, is refused before the run starts
     spec = PromptSpec(
         required=frozenset({"user", "feedback", "no_page"}),
         variables=frozenset({"question", "reason"}),
@@ -116,12 +117,14 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
         if not isinstance(logged.action, Search):
             # the only other action is an answer, which goes to `score`
             raise UnknownActionError(self.title, logged.action)
+
         hits = await self.search(logged, logged.action.query, doc_id=state.sample.doc_id, top_k=1)
         if not hits:
             logged.effect = NoNewPage(hits=0)
             return [self.part("no_page")]
         # reading a page opens files, which must not block the event loop
         view = await asyncio.to_thread(self._view_of, hits[0].ref, logged.turn)
+
         # the viewer, the evidence funnel and the filters of `collect` rely on this record
         logged.effect = PagesShown(pages=(view.shown(),), hits=len(hits))
         logged.image_tokens = view.tokens
@@ -135,13 +138,19 @@ class OneLookEnv(ToolEnv[OneLookConfig, OneLookState]):
     def final_terms(self, end: EndReason, outcome: Outcome) -> RewardTerms:
         """End the trajectory and return its reward; one without an answer gets nothing."""
         state = self.running
+        # the score of the answer, or 0 if there is no answer
         correct = outcome.term
-        short = 1 / (1 + len(state.answer.split())) if end is EndReason.ANSWERED else 0.0
+        # one word is worth 1/2, two words are worth 1/3, and so on
+        short = 0.0
+        if end is EndReason.ANSWERED:
+            short = 1 / (1 + len(state.answer.split()))
+
         brevity = self._config.brevity
         total = (1 - brevity) * correct + brevity * short
         return state.finish(end, {"correct": correct, "short": short, "total": total})
 
     def _view_of(self, page: PageRef, turn: int) -> View:
+        """Read a page from the store, and return it in the size in which the policy sees it."""
         return page_view(self._services.store.page(page), self._config.display, turn)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_number: ContextVar[int] = ContextVar("trajectory_number")
+_trajectory_number: ContextVar[int] = ContextVar("trajectory_number")
 """The number of the trajectory that makes a request; requests are sorted by it, so that draws do
 not depend on the order in which requests arrive.
 """
@@ -108,21 +109,20 @@ def play_trial(
     resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor, setting.template, running=False
     )
-    stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
+    stop_ids = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
     sampler = BatchSampler(
-        model.eval(), processor, stop_ids=stops, sampling=setting.sampling, seed=seed
+        model.eval(), processor, stop_ids=stop_ids, sampling=setting.sampling, seed=seed
     )
-    plan = [
-        (number, trajectory) for number in range(len(samples)) for trajectory in range(trajectories)
-    ]
+    # the number of the question, and that of the trajectory in its group
+    plan = list(itertools.product(range(len(samples)), range(trajectories)))
 
     async def run() -> list[Trajectory]:
         played: list[Trajectory] = []
         for start in range(0, len(plan), together):
-            group = plan[start : start + together]
+            some = plan[start : start + together]
             played += await sampler.together(
-                _play(resources, sampler, setting.limits, samples[n], n, trajectory)
-                for n, trajectory in group
+                _play(resources, sampler, setting.limits, samples[question], question, number)
+                for question, number in some
             )
         return played
 
@@ -134,12 +134,13 @@ async def _play(
     sampler: BatchSampler,
     limits: Limits,
     sample: Sample,
+    question: int,
     number: int,
-    of_group: int,
 ) -> Trajectory:
+    """Play a question, given by its number, as trajectory `number` of its group."""
     trajectory = Trajectory(
-        uid=str(number),
-        number=of_group,
+        uid=str(question),
+        number=number,
         step=0,
         split="train",
         sample=sample.to_dict(),
@@ -208,6 +209,16 @@ async def play_scripted(
 
 @dataclass(slots=True)
 class _Request:
+    """A turn to sample.
+
+    Args:
+        number: the number of the trajectory.
+        ids: the token ids so far.
+        images: the images in them.
+        most: the maximum number of tokens to sample.
+        reply: the future that gets the sampled turn.
+    """
+
     number: int
     ids: list[int]
     images: list[EncodedImage]
@@ -254,7 +265,9 @@ class BatchSampler:
         This works only for trajectories that run in `together`.
         """
         reply: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(_number.get(), list(ids), list(images), most, reply))
+        self._waiting.append(
+            _Request(_trajectory_number.get(), list(ids), list(images), most, reply)
+        )
         await self._serve()
         return await reply
 
@@ -265,7 +278,7 @@ class BatchSampler:
         return list(await asyncio.gather(*(self._play(n, one) for n, one in enumerate(started))))
 
     async def _play(self, number: int, trajectory: Awaitable[T]) -> T:
-        _number.set(number)
+        _trajectory_number.set(number)
         try:
             return await trajectory
         finally:
@@ -313,5 +326,13 @@ class BatchSampler:
         return [self._cut(row, request.most) for row, request in zip(new, batch, strict=True)]
 
     def _cut(self, ids: list[int], most: int) -> Sampled:
-        end = next((n + 1 for n, token in enumerate(ids) if token in self._stops), len(ids))
+        """Return at most `most` ids, up to and including the first one that ends a turn.
+
+        The sequences of a batch are as long as the longest of them.
+        """
+        end = len(ids)
+        for position, token in enumerate(ids):
+            if token in self._stops:
+                end = position + 1
+                break
         return Sampled(ids[: min(end, most)])

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Packs what `make gpu-check` needs beside an image with Python 3.12, torch 2.11 for CUDA, triton, numpy, pandas,
-# pyarrow, pillow and what commonly comes with them (requirements/gpu.txt has versions and hashes), for a
-# GPU that reaches no package index: verl, Ray and what they import, at the versions of requirements/gpu.txt; and,
-# in a second file, vLLM with the machine code of one generation of GPUs. There:
+# Packs the packages that `make gpu-check` needs, for a machine with a GPU that reaches no package index.
+#
+# That machine's image has Python 3.12, torch 2.11 for CUDA, triton, numpy, pandas, pyarrow, pillow and what commonly
+# comes with them. The first file adds verl, Ray and what they import, at the versions of requirements/gpu.txt; the
+# second one adds vLLM with the machine code of one generation of GPUs. On that machine:
 #
 #   mkdir /tmp/kit; for file in gpu-kit*.tar.xz; do tar -xf $file -C /tmp/kit; done
 #   python3 -m compileall -q -j 0 /tmp/kit; PYTHONPATH=/tmp/kit python3 -m tools.gpu_check
@@ -43,7 +44,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 built=(--quiet --no-deps --build-constraints requirements/build.txt --require-build-hashes)
 
-# install FOLDER NAME...: the pins with their hashes; a name that has none there is not needed with these versions
+# install FOLDER NAME...: install the pins of these names with their hashes. A name without a pin in
+# requirements/gpu.txt is skipped: the pinned versions of the others do not need it.
 install() {
     local folder=$1
     shift
@@ -56,7 +58,7 @@ install() {
         --python-version "$python" --python-platform x86_64-manylinux_2_35 -r "$work/pins.txt"
 }
 
-# pack FOLDER FILE
+# pack FOLDER FILE: write the files of a folder as an archive, the same bytes for the same files
 pack() {
     rm -rf "$1/bin"
     find "$1" -name __pycache__ -prune -exec rm -rf {} +
@@ -68,7 +70,7 @@ pack() {
 }
 
 install "$work/site" "${names[@]}"
-# the sources as they are, and the entry point by which verl finds the plugin
+# this package itself; its metadata has the entry point by which verl finds the plugin
 uv pip install "${built[@]}" --target "$work/site" .
 cp -r tools "$work/site/"
 rm -rf "$work/site/ray/core/libjemalloc.so" "$work/site/ray/jars" "$work/site/ray/rllib" \
@@ -78,7 +80,7 @@ pack "$work/site" gpu-kit.tar.xz
 install "$work/vllm" "${vllm_names[@]}"
 (
     cd "$work/vllm"
-    # servers in Rust, kernels for other models, their headers, tokenizers and tables
+    # not needed: servers in Rust, kernels for other models, headers, tokenizers and tables
     rm -rf vllm/vllm-rs vllm/third_party/deep_gemm vllm/third_party/fmha_sm100 vllm/_flashmla*.so vllm/_qutlass*.so \
         vllm/model_executor/layers/fused_moe/configs mistral_common/data pycountry/locales xgrammar/lib
     find mistral_common -name '*.json' -size +1M -delete

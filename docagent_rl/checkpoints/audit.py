@@ -19,8 +19,9 @@ from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.layout import MARKER
 
 CHECKPOINTS = "checkpoints"
-_INSIDE = tuple(f"{depth}/{name}" for depth in ("*", "*/*") for name in (SEAL, RUN, "rescore.json"))
-"""Files that mark a folder inside a run as a run of its own."""
+_MARKS_OF_RUN = (SEAL, RUN, "rescore.json")
+_INSIDE = tuple(f"{depth}/{name}" for depth in ("*", "*/*") for name in _MARKS_OF_RUN)
+"""Patterns of the files that mark a folder inside a run as a run of its own."""
 
 
 def has_checkpoints(path: Path) -> bool:
@@ -35,26 +36,24 @@ def audit_run(path: Path) -> Audit:
     audit = audit_checkpoints(path) if has_checkpoints(path) else Audit("")
     if is_run(path):
         inner = sorted({file.parent for pattern in _INSIDE for file in path.glob(pattern)})
-        _add(audit, audit_sealed(path))
+        _merge(audit, audit_sealed(path))
         for folder in inner:
-            _add(
-                audit, audit_store(folder) if (folder / MARKER).is_file() else audit_sealed(folder)
-            )
-        audit.notes += _put_here(path, inner)
+            is_store = (folder / MARKER).is_file()
+            _merge(audit, audit_store(folder) if is_store else audit_sealed(folder))
+        audit.notes += _added_from_elsewhere(path, inner)
     return audit
 
 
-def _put_here(path: Path, inner: Iterable[Path]) -> Iterator[str]:
+def _added_from_elsewhere(path: Path, inner: Iterable[Path]) -> Iterator[str]:
     """Report checkpoints and evaluations that are not in the seal of the run that contains them."""
-    speaking = [folder / MANIFEST for folder in step_folders(_root(path))] + [
-        each / RUN for each in inner
-    ]
-    known = read_seal(path)
-    for file in filter(Path.is_file, speaking):
-        if known.records and file.relative_to(path).as_posix() not in {
-            *known.records,
-            *known.begun,
-        }:
+    sealed = read_seal(path)
+    if not sealed.records:
+        return
+    known = {*sealed.records, *sealed.begun}
+    files = [folder / MANIFEST for folder in step_folders(_root(path))]
+    files += [folder / RUN for folder in inner]
+    for file in files:
+        if file.is_file() and file.relative_to(path).as_posix() not in known:
             yield f"{file.parent} was added from elsewhere: it is not in the seal of the run"
 
 
@@ -90,12 +89,10 @@ def audit_checkpoints(path: Path) -> Audit:
                 f"{folder} was removed by the run, and only contains files that were added by hand"
             )
         elif not verdict.usable:
-            unfinished = (
-                "not complete, or being removed: "
-                if verdict.state is CheckpointState.UNFINISHED
-                else ""
-            )
-            audit.damages.append(Damage(folder, unfinished + verdict.reason))
+            problem = verdict.reason
+            if verdict.state is CheckpointState.UNFINISHED:
+                problem = f"not complete, or being removed: {problem}"
+            audit.damages.append(Damage(folder, problem))
     if step_of(path) is None:
         audit.damages += _tracker_damage(_root(path))
     return audit
@@ -116,7 +113,8 @@ def _tracker_damage(root: Path) -> list[Damage]:
     return [Damage(root / TRACKER, problem)]
 
 
-def _add(audit: Audit, part: Audit) -> None:
+def _merge(audit: Audit, part: Audit) -> None:
+    """Add the results of another audit to an audit; a damaged file is listed once."""
     audit.contents = ", ".join(filter(None, (audit.contents, part.contents)))
     known = {damage.path for damage in audit.damages}
     audit.damages += [damage for damage in part.damages if damage.path not in known]

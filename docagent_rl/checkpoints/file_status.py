@@ -28,7 +28,7 @@ sealed.
 """
 SUPERSEDED = "superseded"
 """The folder for results of steps that a run has repeated."""
-_OF_FOLDERS = (MANIFEST, TRACKER, RUN)
+_FOLDER_FILES = (MANIFEST, TRACKER, RUN)
 """Files that represent their folder, which may be moved elsewhere as a whole."""
 _PLAYED = (RUN, "trajectories.jsonl", "trajectories")
 """Names of which a run has one as soon as something has been played."""
@@ -217,25 +217,22 @@ def _matches(name: str, pattern: str) -> bool:
 
 def _compared(path: Path, name: str, sealed: Sealed) -> FileFinding:
     record = sealed.records.get(name)
-    problem = (
-        "does not belong to this run: it is not in the run's seal"
-        if record is None
-        else seal_difference(path, record)
-    )
+    problem = "does not belong to this run: it is not in the run's seal"
+    if record is not None:
+        problem = seal_difference(path, record)
     if record is not None and not problem:
         if record.state is FileState.FOUND:
-            said = "was sealed as found by a later start, because its writer was killed"
-            return FileFinding(path, FileStatus.FOUND, said)
-        tail = record.state is FileState.GROWING and path.stat().st_size > record.bytes
-        if not tail:
+            note = "was sealed as found by a later start, because its writer was killed"
+            return FileFinding(path, FileStatus.FOUND, note)
+        has_unsealed_end = record.state is FileState.GROWING and path.stat().st_size > record.bytes
+        if not has_unsealed_end:
             return FileFinding(path, FileStatus.WHOLE)
-        return FileFinding(
-            path, FileStatus.UNSEALED, f"is not sealed beyond its first {record.bytes} bytes"
-        )
+        note = f"is not sealed beyond its first {record.bytes} bytes"
+        return FileFinding(path, FileStatus.UNSEALED, note)
     if name in sealed.begun:
-        said = "is not sealed: it was being written when the run ended, or is being written now"
-        return FileFinding(path, FileStatus.UNSEALED, said)
-    movable = path.name in _OF_FOLDERS or name.startswith(f"{SUPERSEDED}/")
+        note = "is not sealed: it was being written when the run ended, or is being written now"
+        return FileFinding(path, FileStatus.UNSEALED, note)
+    movable = path.name in _FOLDER_FILES or name.startswith(f"{SUPERSEDED}/")
     if movable and not path.parent.exists():
         return FileFinding(
             path.parent, FileStatus.ABSENT, "does not exist any more: it was moved, or removed"

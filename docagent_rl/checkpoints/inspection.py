@@ -78,23 +78,16 @@ def inspect(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,
         names = file_names(folder)
     except (OSError, ValueError) as error:
         return Verdict(folder, CheckpointState.DAMAGED, (f"{MANIFEST}: {error}",))
-    if manifest is None:
-        if (folder / UNFINISHED).exists():
-            return Verdict(
-                folder,
-                CheckpointState.UNFINISHED,
-                ("the run ended while it was saving or removing it",),
-            )
+    if manifest is not None:
+        problems = _differences(folder, names, manifest, check) or missing_parts(names, parts)
+        state = CheckpointState.DAMAGED if problems else CheckpointState.WHOLE
+    elif (folder / UNFINISHED).exists():
+        problems = ["the run ended while it was saving or removing it"]
+        state = CheckpointState.UNFINISHED
+    else:
         problems = missing_parts(names, parts) + _archive_problems(folder, names)
-        return Verdict(
-            folder,
-            CheckpointState.UNFINISHED if problems else CheckpointState.UNSEALED,
-            tuple(problems),
-        )
-    problems = _differences(folder, names, manifest, check) or missing_parts(names, parts)
-    return Verdict(
-        folder, CheckpointState.DAMAGED if problems else CheckpointState.WHOLE, tuple(problems)
-    )
+        state = CheckpointState.UNFINISHED if problems else CheckpointState.UNSEALED
+    return Verdict(folder, state, tuple(problems))
 
 
 def _differences(
@@ -155,20 +148,21 @@ def is_shard(name: str) -> bool:
 
 def world_sizes(names: Iterable[str], part: str) -> set[int]:
     """Return the world sizes for which a part is complete; empty if it is not saved as shards."""
-    whole: set[int] = set()
-    lacking: set[int] = set()
-    for (shard_part, _, size), ranks in shards(names).items():
+    sizes: set[int] = set()
+    incomplete: set[int] = set()
+    for (shard_part, _kind, size), ranks in shards(names).items():
         if shard_part == part:
-            (whole if len(ranks) == size else lacking).add(size)
-    return whole - lacking
+            sizes.add(size)
+            if len(ranks) != size:
+                incomplete.add(size)
+    return sizes - incomplete
 
 
 def missing_parts(names: Iterable[str], parts: Iterable[str] = (ACTOR,)) -> list[str]:
     """List what is missing from a checkpoint with these files that has to contain `parts`."""
     names = list(names)
-    problems = [
-        f"{part}/ is missing" for part in parts if not any(n.startswith(f"{part}/") for n in names)
-    ]
+    saved_parts = {name.partition("/")[0] for name in names if "/" in name}
+    problems = [f"{part}/ is missing" for part in parts if part not in saved_parts]
     for (part, kind, size), ranks in sorted(shards(names).items()):
         if lacking := sorted(set(range(size)) - ranks):
             listed = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")

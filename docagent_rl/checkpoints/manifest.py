@@ -29,7 +29,8 @@ UNFINISHED = ".unfinished"
 """A file that exists while a checkpoint is being saved or removed."""
 _STEP = re.compile(r"global_step_(\d+)")
 _THREADS = 8
-_SAID_FROM = 2**30  # bytes
+_LOGGED_FROM = 2**30
+"""The bytes from which computing checksums takes long enough to be logged."""
 
 
 class CheckpointCheck(Enum):
@@ -135,11 +136,8 @@ def sealing(run_dir: Path, folder: Path) -> Generator[None]:
     if not root.is_relative_to(seal.root):
         yield
         return
-    others = [
-        path
-        for each in step_folders(root)
-        if each != folder and (path := each / MANIFEST).is_file()
-    ]
+    others = [each / MANIFEST for each in step_folders(root) if each != folder]
+    others = [path for path in others if path.is_file()]
     with seal.writing(folder / MANIFEST, root / TRACKER):
         yield
     seal.forget(path for path in others if not path.exists())
@@ -169,14 +167,13 @@ def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     Raises:
         OSError: a file cannot be read.
     """
-    if (total := sum(sizes.values())) >= _SAID_FROM:
+    if (total := sum(sizes.values())) >= _LOGGED_FROM:
         logger.info("computing checksums of %.1f GB in %s", total / 1e9, folder)
     # the largest files first, so that no thread is left alone with a large one at the end
     names = sorted(sizes, key=sizes.__getitem__, reverse=True)
+    paths = [folder / name for name in names]
     with ThreadPoolExecutor(_THREADS) as pool:
-        return dict(
-            zip(names, pool.map(file_digest, (folder / name for name in names)), strict=True)
-        )
+        return dict(zip(names, pool.map(file_digest, paths), strict=True))
 
 
 def step_of(folder: Path) -> int | None:
@@ -194,11 +191,14 @@ def step_folder(root: Path, step: int) -> Path:
 
 def step_folders(root: Path) -> list[Path]:
     """List all checkpoint folders, the latest step first, whatever they contain."""
-    steps = {
-        path: step_of(path) for path in (root.iterdir() if root.is_dir() else ()) if path.is_dir()
-    }
-    numbered = {path: step for path, step in steps.items() if step is not None}
-    return sorted(numbered, key=numbered.__getitem__, reverse=True)
+    if not root.is_dir():
+        return []
+    steps: dict[Path, int] = {}
+    for path in root.iterdir():
+        step = step_of(path)
+        if step is not None and path.is_dir():
+            steps[path] = step
+    return sorted(steps, key=steps.__getitem__, reverse=True)
 
 
 def read_tracker(root: Path) -> int | None:

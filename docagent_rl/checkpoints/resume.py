@@ -43,7 +43,7 @@ class StartChoice:
     notice: str | None = None
     """A warning for the user, if there is something to say about the choice."""
     by_itself: bool = False
-    """Whether verl would make the same choice."""
+    """Whether verl would make the same choice without our help."""
 
 
 def choose_checkpoint(config: DictConfig, check: CheckpointCheck) -> None:
@@ -92,17 +92,16 @@ def latest_checkpoint(
         UserError: there are checkpoints, but none is intact.
     """
     folders = step_folders(root)
-    complaint = None
-    named = None
     try:
         named = read_tracker(root)
     except ValueError as error:
-        complaint = str(error)
+        return _last_good(folders, str(error), check, parts, begun=False)
     if named is None:
-        if complaint is None and not folders:
+        if not folders:
             return StartChoice(None, by_itself=True)
-        complaint = complaint or f"{root} has checkpoints, but no tracker that names the latest"
+        complaint = f"{root} has checkpoints, but no tracker that names the latest"
         return _last_good(folders, complaint, check, parts, begun=False)
+
     folder = step_folder(root, named)
     complaint = f"{folder}, the latest checkpoint, does not exist any more"
     if folder.is_dir():

@@ -39,19 +39,20 @@ class Retention:
         again. One without a manifest, saved without this plugin, is kept as well. What an
         interrupted removal left behind is removed first.
         """
-        folders = [
-            folder for folder in reversed(step_folders(root)) if (step_of(folder) or 0) <= step
-        ]
         parts = tuple(self._saved)
-        whole = [
-            f
-            for f in folders
-            if inspect(f, CheckpointCheck.SIZES, parts).state is CheckpointState.WHOLE
-        ]
-        begun = [folder for folder in folders if (folder / UNFINISHED).exists()]
+        whole = []
+        unfinished = []
+        for folder in reversed(step_folders(root)):
+            if (step_of(folder) or 0) > step:
+                continue
+            if inspect(folder, CheckpointCheck.SIZES, parts).state is CheckpointState.WHOLE:
+                whole.append(folder)
+            if (folder / UNFINISHED).exists():
+                unfinished.append(folder)
+
         for part, saved in self._saved.items():
-            saved[:0] = [folder for folder in (*begun, *whole) if (folder / part).is_dir()]
-        for folder in begun:
+            saved[:0] = [folder for folder in (*unfinished, *whole) if (folder / part).is_dir()]
+        for folder in unfinished:
             self._remove_rest(folder)
         return whole
 
@@ -61,14 +62,14 @@ class Retention:
         for saved in self._saved.values():
             saved[:] = [path for path in saved if path != folder]
         for part, number in self._keep.items():
-            self._retire(part, max(number - 1, 1))
+            self._remove_beyond(part, max(number - 1, 1))
 
     def add(self, folder: Path) -> None:
         """Register a complete checkpoint, and remove those beyond the limit."""
         for saved in self._saved.values():
             saved.append(folder)
         for part, number in self._keep.items():
-            self._retire(part, number)
+            self._remove_beyond(part, number)
 
     def rate(self, folder: Path, score: float) -> None:
         """Keep a registered checkpoint in addition to the limit while its validation score is best.
@@ -79,7 +80,8 @@ class Retention:
         if known and (self._best is None or score >= self._best[0]):
             self._best = (score, folder)
 
-    def _retire(self, part: str, number: int) -> None:
+    def _remove_beyond(self, part: str, number: int) -> None:
+        """Remove a part of all checkpoints but the last `number` ones and the best."""
         saved = self._saved[part]
         best = None if self._best is None else self._best[1]
         old = [folder for folder in saved[:-number] if folder != best]

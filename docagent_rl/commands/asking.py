@@ -59,7 +59,7 @@ def within_budget(
 
 @contextmanager
 def resumable() -> Generator[None]:
-    """When Ctrl-C ends the block, print how to resume and exit with status 130."""
+    """Print how to resume, and exit with status 130, if Ctrl-C ends the block."""
     try:
         yield
     except KeyboardInterrupt:

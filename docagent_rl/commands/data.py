@@ -206,11 +206,14 @@ def convert(
         _refuse_placeholders(samples, found)
     kept = []
     for _, sample in found.samples:
-        if name in (None, sample.split) and not (answerable_only and sample.answerable is False):
-            if documents is not None and sample.extra.get("num_pages") is None:
-                pages = documents.document(sample.doc_id).num_pages
-                sample = dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
-            kept.append(sample)
+        if name not in (None, sample.split):
+            continue
+        if answerable_only and sample.answerable is False:
+            continue
+        if documents is not None and sample.extra.get("num_pages") is None:
+            pages = documents.document(sample.doc_id).num_pages
+            sample = dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
+        kept.append(sample)
     if not kept:
         raise UserError(
             f"{samples}: no sample is left to write (split {split}, {_counts(_parts(found))})"
@@ -240,11 +243,9 @@ def show(file: _File, rows: int = option(5, "Number of samples.")) -> None:
             gold = sorted(sample.labelled_pages)
         except UserError as error:
             raise UserError(f"{file}: question {sample.question_id!r}: {error}") from error
-        answers = (
-            "(no answer in the document)"
-            if sample.answerable is False
-            else " | ".join(sample.answers)
-        )
+        answers = " | ".join(sample.answers)
+        if sample.answerable is False:
+            answers = "(no answer in the document)"
         pages = ", ".join(f"{doc_id} p. {page}" for doc_id, page in gold)
         console.rule(shown(f"{sample.question_id} ({sample.split.value})"))
         for line in (sample.question, answers, pages, ", ".join(sample.evidence_sources)):
@@ -273,8 +274,8 @@ def _notes(found: Questions) -> list[str]:
     them, or they are placeholders.
     """
     notes = []
-    for place, sample in found.samples:
-        where = f"{place}: question {sample.question_id!r}"
+    for line, sample in found.samples:
+        where = f"{line}: question {sample.question_id!r}"
         notes += [f"{where}: {note}" for note in sample_notes(sample)]
         if is_placeholder(sample):
             notes.append(f"{where}: still a placeholder of `data template`: write your own")

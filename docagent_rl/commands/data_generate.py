@@ -224,19 +224,20 @@ def _outlined(
     from docagent_rl.lab.generate.outline import DATASET, outline_questions
 
     given = settings.model_fields_set
-    every = {kind: limit for kind in EvidenceKind if kind is not EvidenceKind.UNANSWERABLE}
-    made = [
-        sample
-        for name in names
-        for sample in outline_questions(
+    dataset = settings.dataset if "dataset" in given else DATASET
+    most = {kind: limit for kind in EvidenceKind if kind is not EvidenceKind.UNANSWERABLE}
+    if "kinds" in given:
+        most = settings.most()
+    made: list[Sample] = []
+    for name in names:
+        made += outline_questions(
             store.document(name),
             limit=limit,
             seed=settings.seed,
             split=settings.split,
-            dataset=settings.dataset if "dataset" in given else DATASET,
-            most=settings.most() if "kinds" in given else every,
+            dataset=dataset,
+            most=most,
         )
-    ]
     if not made:
         raise UserError(
             f"{store.path}: no heading, table or figure in {len(names)} documents can be asked "

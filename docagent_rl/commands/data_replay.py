@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 8
 _REJECTED = "rejected.jsonl"
-_UNASKED = "docagent_rl.lab.eval.baselines.systems:Unasked"
+_NO_RETRIEVER = "docagent_rl.lab.eval.baselines.systems:Unasked"
 
 
 def replay_command(
@@ -62,7 +62,7 @@ def replay_command(
     dialogues = read_dialogues(src)
     samples = [dialogue.sample for dialogue in dialogues.found.values()]
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
-    _unasked(run)
+    _without_services(run)
     parsed = check_play(run, samples)
     resources = EnvResources(parsed, running=False)
     player = ReplayPlayer(resources, dialogues.found, dialogues.digest(), boxes)
@@ -79,12 +79,12 @@ def replay_command(
     _report(folder, dialogues, boxes)
 
 
-def _unasked(run: DictConfig) -> None:
-    """Replace what a replay does not ask: the retriever, and the judge of answers."""
+def _without_services(run: DictConfig) -> None:
+    """Replace the retriever and the judge of answers, which a replay does not ask."""
     from omegaconf import OmegaConf, open_dict
 
     with open_dict(run):
-        run.docagent.retriever = OmegaConf.create({"kind": _UNASKED})
+        run.docagent.retriever = OmegaConf.create({"kind": _NO_RETRIEVER})
         run.docagent.judge = OmegaConf.create({"kind": "exact"})
 
 

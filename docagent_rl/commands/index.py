@@ -176,8 +176,9 @@ def models_command() -> None:
     table = Table("Name", "Model", "Reads", "Vectors of a page", "Systems")
     for name, known in MODELS.items():
         spec = known.spec
-        vectors = f"one a {'token' if spec.content is PageContent.TEXT else 'patch'}"
-        vectors = vectors if spec.family.late_interaction else "one, or one a passage"
+        vectors = "one, or one a passage"
+        if spec.family.late_interaction:
+            vectors = "one a token" if spec.content is PageContent.TEXT else "one a patch"
         systems = ", ".join(sorted({use["system"] for use in known.uses}))
         table.add_row(name, spec.model, spec.content.value, f"{vectors}, {known.dim}", systems)
     Console().print(table)
@@ -301,12 +302,13 @@ def serve_command(
         documents = DocumentStore(store, manifests=math.inf)
         stale = False
         try:
-            found = open_local(config, documents, key)
+            retriever = open_local(config, documents, key)
         except StaleIndexError as error:
             typer.echo(f"serving the old index until it is updated: {error}", err=True)
-            found = open_local(config, documents, key, stale=True)
+            retriever = open_local(config, documents, key, stale=True)
             stale = True
-        return Opened(found, describe_index(found, documents, kind=config.kind, stale=stale))
+        info = describe_index(retriever, documents, kind=config.kind, stale=stale)
+        return Opened(retriever, info)
 
     following = FollowingRetriever(opened, [folder for _, folder in config.indexes(key)])
     hosted = SearchHost(following, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)

@@ -172,9 +172,8 @@ def update_indexes(store: Path, indexes: Iterable[Path], encoding: Encoding | No
 
 def _ingest_summary(report: IngestReport) -> str:
     """Return what became of the documents as one line, and a line for each thing to know."""
-    ingested = (
-        f"{counted(len(report.ingested), 'document')} ingested ({counted(report.pages, 'page')})"
-    )
+    documents = counted(len(report.ingested), "document")
+    ingested = f"{documents} ingested ({counted(report.pages, 'page')})"
     if report.resumed_pages:
         ingested += f", {counted(report.resumed_pages, 'page')} from an interrupted run"
     if report.replaced:
@@ -234,8 +233,11 @@ def check_command(
     for path, audit in audits.items():
         for damage in audit.damages:
             line = damage.problem
-            line = line if str(damage.path) in line else f"{damage.path}: {line}"
-            typer.echo(f"{line} [{_first(damage.users, _SHOWN_USERS)}]" if damage.users else line)
+            if str(damage.path) not in line:
+                line = f"{damage.path}: {line}"
+            if damage.users:
+                line += f" [{_first(damage.users, _SHOWN_USERS)}]"
+            typer.echo(line)
         for line in (*audit.unsealed, *audit.notes):
             typer.echo(line)
         typer.echo(f"{path}: {audit.contents}; {_verdict(audit)}")
@@ -297,11 +299,9 @@ def demo_command(
     if claim_only:
         claim(DemoPaths(workspace))
         return
-    names = (
-        list(SYSTEMS)
-        if "all" in (system or ())
-        else list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
-    )
+    names = list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
+    if "all" in names:
+        names = list(SYSTEMS)
     for name in names:
         get_system(name)  # refuse an unknown name before anything is made
     for name in names:

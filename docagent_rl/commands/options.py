@@ -92,7 +92,7 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ),
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),
 )
-_OF_FIRST = {"max-cost", "max-tokens", "max-requests", "cache"}
+_ONLY_OF_FIRST_MODEL = {"max-cost", "max-tokens", "max-requests", "cache"}
 """Options that only the first of a command's models has."""
 
 
@@ -106,7 +106,7 @@ def model_options(
     begins the names of another model's options; a `second` model shares budget and cache with the
     first.
     """
-    options = [each for each in _MODEL if not (second and each[0] in _OF_FIRST)]
+    options = [each for each in _MODEL if not (second and each[0] in _ONLY_OF_FIRST_MODEL)]
     options.insert(
         0, ("endpoint", Path, "", "YAML file that names the model; see docs/own_data.md.")
     )
@@ -119,8 +119,8 @@ def model_options(
             values: dict[str, Any] = {}
             for flag, _, key, _ in options[1:]:
                 section, _, name = key.rpartition(".")
-                place = values.setdefault(section, {}) if section else values
-                place[name] = given.pop(names[flag])
+                section_values = values.setdefault(section, {}) if section else values
+                section_values[name] = given.pop(names[flag])
             return command(**given, **{parameter: ModelConfig.load(file, values)})
 
         hints = get_type_hints(command, include_extras=True)

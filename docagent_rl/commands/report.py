@@ -131,12 +131,12 @@ async def _scored(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_trajectories
-    from docagent_rl.lab.eval.scoring.run import ScoringSettings, paper_experts, score_run
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, paper_roles, score_run
 
     folders = [RunFolder(path) for path in paths]
     manifests = [folder.manifest() for folder in folders]
     require_whole(folder.trajectories_file for folder in folders)
-    experts = frozenset(paper_experts(folders))
+    roles = frozenset(paper_roles(folders))
     meter = Meter(**judge.budget.model_dump())
     found = []
     columns = (TextColumn("{task.description}"), MofNCompleteColumn())
@@ -154,7 +154,7 @@ async def _scored(
                         opened.push_async_callback(model.aclose)
                         if number == 0:
                             await model.check()
-                    settings = ScoringSettings(model, experts)
+                    settings = ScoringSettings(model, roles)
                     trajectories = await score_run(
                         folder, settings, lambda _, at=task: progress.advance(at)
                     )

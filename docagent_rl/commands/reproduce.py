@@ -76,7 +76,7 @@ def reproduce_command(
     manifest = read_paper(system)
     machine = Machine(count_gpus() if gpus is None else gpus, gpu_memory or manifest.card)
     if dry_run and gpus is None and machine.gpus == 0:
-        machine = Machine(_OF_PAPERS, machine.card)
+        machine = Machine(_PLANNED_GPUS, machine.card)
     setting = Setting(
         manifest,
         manifest.model(recipe),
@@ -103,8 +103,8 @@ def reproduce_command(
             typer.echo(setting.placement.refusal)
         _warn_of_prompts(setting)
         return
-    unplaced = [] if corpus else unplaced_services(setting, chain)
-    if missing := [service.sentence for service in unplaced if not service.optional]:
+    without_gpu = [] if corpus else unplaced_services(setting, chain)
+    if missing := [service.sentence for service in without_gpu if not service.optional]:
         raise UserError("\n  ".join(["no GPU is left for these services:", *missing]))
     if machine.gpus == 0 and not miniature:
         raise UserError(
@@ -116,7 +116,7 @@ def reproduce_command(
     chain.run(chosen)
 
 
-_OF_PAPERS = 8
+_PLANNED_GPUS = 8
 """Number of GPUs to plan for on a machine without any."""
 _HOURS = (
     "Hours are computed, not measured: every row counts at its maximum length, at an assumed share "

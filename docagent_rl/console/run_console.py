@@ -237,7 +237,7 @@ class RunConsole:
         return ": ".join(filter(None, (self._stage, self._looking)))
 
     def _show(self, text: str) -> None:
-        """On a terminal, show the current activity in the last line."""
+        """Show the current activity in the last line, if the output is a terminal."""
         if not self._out.is_terminal or self._ended.is_set():
             return
         if not text:

@@ -190,7 +190,7 @@ class RetrieverConfig(Section):
             raise UserError(f"{key}.index is null, but a retriever of kind {self.kind} needs one")
         return self.index
 
-    def decisive(self) -> dict[str, Any]:
+    def ranking_settings(self) -> dict[str, Any]:
         """Return the settings that affect rankings, without those of place and speed."""
         names = {"kind", "model", "candidates", "weight", "depth", "options"}
         found = self.model_dump(
@@ -200,7 +200,7 @@ class RetrieverConfig(Section):
             found["rerank"] = self.rerank.model_dump(mode="json", include={"model", "candidates"})
         return {
             **found,
-            "parts": {name: part.decisive() for name, part in sorted(self.parts.items())},
+            "parts": {name: part.ranking_settings() for name, part in sorted(self.parts.items())},
         }
 
     def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:

@@ -108,12 +108,12 @@ def search_servers(
     Raises:
         UserError: An address or a token is missing.
     """
-    return {
-        key: HttpRetriever(config, store, key)
-        for section, whole in configs.items()
-        for key, config in whole.flat(section)
-        if config.backend is Backend.HTTP
-    }
+    clients = {}
+    for section, whole in configs.items():
+        for key, config in whole.flat(section):
+            if config.backend is Backend.HTTP:
+                clients[key] = HttpRetriever(config, store, key)
+    return clients
 
 
 _WEIGHTS: dict[str, float] = {"bm25": 2.0}

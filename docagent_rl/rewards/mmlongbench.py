@@ -61,7 +61,7 @@ def extracted_answer(reply: str) -> str | None:
 
 
 def unlabelled(text: str) -> str:
-    """Defuse the labels of an extractor's reply in its input, since it might quote them."""
+    """Neutralize the labels of an extractor's reply in its input, since it might quote them."""
     return _LABEL.sub(r"\1 -", text)
 
 

@@ -142,10 +142,10 @@ def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Ques
         return False
     hits: frozenset[int] = frozenset()
     for item in sorted(items, key=len, reverse=True):
-        found = [
-            place for form in _forms(item, question) for place in _spans(item, form, said, question)
-        ]
-        free = [place for place in found if hits.isdisjoint(place)]
+        found: list[range] = []
+        for form in _forms(item, question):
+            found += _spans(item, form, said, question)
+        free = [span for span in found if hits.isdisjoint(span)]
         if not free:
             return False
         hits = hits.union(*free)
@@ -163,13 +163,13 @@ def _spans(
     wanted: Sequence[Atom], form: Sequence[Atom], said: Sequence[Atom], question: QuestionHints
 ) -> list[range]:
     """Return the positions at which a form of a reference occurs in an answer."""
-    places = [range(at, at + len(form)) for at in range(len(said) - len(form) + 1)]
-    return [
-        place
-        for place in places
-        if all(_same(form, i, said[at], question) for i, at in enumerate(place))
-        and (len(form) == len(wanted) or not _has_unit(said, place.stop, question))
-    ]
+    found = []
+    for start in range(len(said) - len(form) + 1):
+        span = range(start, start + len(form))
+        is_same = all(_same(form, i, said[at], question) for i, at in enumerate(span))
+        if is_same and (len(form) == len(wanted) or not _has_unit(said, span.stop, question)):
+            found.append(span)
+    return found
 
 
 def _has_unit(said: Sequence[Atom], end: int, question: QuestionHints) -> bool:

@@ -74,7 +74,7 @@ class ChatCodec:
         return frozenset(special - {self.end_of_turn_id})
 
     def text_ids(self, text: str) -> list[int]:
-        """Tokenise a text as it is; special tokens are neither defused nor added."""
+        """Tokenise a text as it is; special tokens are neither neutralized nor added."""
         # the template itself may contain surrogates
         return self.tokenizer.encode(encodable(text), add_special_tokens=False)
 
@@ -141,12 +141,12 @@ class ChatCodec:
 
     def _seams(self, text: str) -> Iterator[int]:
         """Yield a position inside every special token, even if tokens overlap."""
-        place = 0
-        while found := self._spellings.search(text, place):
-            place = found.start() + 1
-            yield place
+        position = 0
+        while found := self._spellings.search(text, position):
+            position = found.start() + 1
+            yield position
 
-    def _defuse(self, texts: Sequence[str]) -> list[str]:
+    def _neutralize(self, texts: Sequence[str]) -> list[str]:
         """Break up special tokens in adjacent texts, including those that span two texts."""
         return inserted(texts, self._seams("".join(texts)))
 
@@ -154,18 +154,17 @@ class ChatCodec:
         rendered = []
         for message in messages:
             parts: list[dict[str, str]] = []
-            for image, group in itertools.groupby(
-                message.parts, lambda p: isinstance(p, ImagePart)
+            # a special token may span adjacent texts, so these are neutralized together
+            for is_image, group in itertools.groupby(
+                message.parts, lambda part: isinstance(part, ImagePart)
             ):
-                if image:
+                if is_image:
                     parts += [{"type": "image"} for _ in group]
                 else:
-                    texts = self._defuse(
-                        [encodable(p.text) for p in group if isinstance(p, TextPart)]
-                    )
-                    parts += [{"type": "text", "text": text} for text in texts]
-            plain = all(p["type"] == "text" for p in parts)
-            content = "".join(p["text"] for p in parts) if plain else parts
+                    texts = [encodable(part.text) for part in group if isinstance(part, TextPart)]
+                    parts += [{"type": "text", "text": text} for text in self._neutralize(texts)]
+            is_text = all(part["type"] == "text" for part in parts)
+            content = "".join(part["text"] for part in parts) if is_text else parts
             rendered.append({"role": message.role.value, "content": content})
         return rendered
 
@@ -322,6 +321,8 @@ def _ends_alike(codec: ChatCodec, opening: Messages) -> bool:
     """Return whether the header of the assistant's first turn equals that of a later turn."""
     headers = set()
     for talk in (opening, [*opening, _assistant_message(1), _user_message()]):
-        plain, open_ = (codec.render(talk, generation=generation) for generation in (False, True))
-        headers.add(open_.removeprefix(plain) if open_.startswith(plain) else None)
+        without_header = codec.render(talk, generation=False)
+        with_header = codec.render(talk, generation=True)
+        is_appended = with_header.startswith(without_header)
+        headers.add(with_header.removeprefix(without_header) if is_appended else None)
     return len(headers) == 1 and None not in headers

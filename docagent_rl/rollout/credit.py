@@ -87,8 +87,8 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     buffer = BytesIO()
     # 23 bits of noise do not compress; signs, exponents and repeated numbers do, as soon as the
     # bytes of the floats are stored separately
-    apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _LISTS}
-    options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": apart}
+    encoding = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _LISTS}
+    options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": encoding}
     parquet.write_table(table, buffer, write_page_checksum=True, **options)
     return Seal(run_dir).write(credit_file(run_dir, step), buffer.getvalue())
 
@@ -118,10 +118,10 @@ def credit_table(path: Path, *, uid: str | None = None) -> tuple[str, pa.Table]:
     from pyarrow import parquet
 
     try:
-        there = parquet.read_schema(path).names
+        names = parquet.read_schema(path).names
         table = parquet.read_table(
             path,
-            columns=["uid", "trajectory", "row", *(name for name in _LISTS if name in there)],
+            columns=["uid", "trajectory", "row", *(name for name in _LISTS if name in names)],
             filters=None if uid is None else [("uid", "=", uid)],
             page_checksum_verification=True,
         )
@@ -147,13 +147,16 @@ def _types() -> dict[str, pa.DataType]:
 def _rows(table: pa.Table) -> Iterable[CreditRow]:
     names = [name for name in _LISTS if name in table.column_names]
     columns = {name: table.column(name) for name in ("uid", "trajectory", "row", *names)}
-    for place in range(table.num_rows):
-        lists = {
-            name: value.values.to_numpy(zero_copy_only=False).astype(np.float32)
-            for name in names
-            if (value := columns[name][place]).is_valid
-        }
-        uid, trajectory, row = (
-            columns[name][place].as_py() for name in ("uid", "trajectory", "row")
+    for index in range(table.num_rows):
+        lists = {}
+        for name in names:
+            value = columns[name][index]
+            if value.is_valid:
+                numbers = value.values.to_numpy(zero_copy_only=False)
+                lists[name] = numbers.astype(np.float32)
+        yield CreditRow(
+            uid=str(columns["uid"][index].as_py()),
+            trajectory=int(columns["trajectory"][index].as_py()),
+            row=int(columns["row"][index].as_py()),
+            lists=lists,
         )
-        yield CreditRow(str(uid), int(trajectory), int(row), lists)

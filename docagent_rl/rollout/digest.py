@@ -63,14 +63,16 @@ class TrajectoryDigest:
         texts = [turn.text.strip() for turn in trajectory.turns]
         text = joined_texts(texts if config.include_answer else texts[:-1])
         if config.source is TrajectoryText.ENVIRONMENT:
+            # texts that the environment has set go before those that the policy wrote
             text = text if trajectory.text is None else trajectory.text
-            written = [turn.record.text for turn in trajectory.turns]
+            given = [turn.record.text for turn in trajectory.turns]
             texts = [
-                own if given is None else given for given, own in zip(written, texts, strict=True)
+                written if of_environment is None else of_environment
+                for of_environment, written in zip(given, texts, strict=True)
             ]
         turns = [
-            TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
-            for t, own in zip(trajectory.turns, texts, strict=True)
+            TurnDigest(turn.row, turn.sampled, turn.reward, turn.terms, turn.token_terms, own_text)
+            for turn, own_text in zip(trajectory.turns, texts, strict=True)
         ]
         evidence = astuple(trajectory.evidence)
         seconds: Counter[str] = Counter()
@@ -82,8 +84,8 @@ class TrajectoryDigest:
             "evidence": evidence,
             "seconds": dict(seconds),
         }
-        same = [each.name for each in fields(cls) if each.name not in values]
-        return cls(**values, **{name: getattr(trajectory, name) for name in same})
+        copied = [each.name for each in fields(cls) if each.name not in values]
+        return cls(**values, **{name: getattr(trajectory, name) for name in copied})
 
     @property
     def masked(self) -> bool:

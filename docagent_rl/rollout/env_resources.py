@@ -169,6 +169,7 @@ _PATIENCE = {
     "base_url", "api_key_env", "timeout_s", "attempts", "backoff_s", "deadline_s", "concurrency",
     "cache_dir",
 }  # fmt: skip
+"""Settings of where a service is and how long to wait for it, which do not change its replies."""
 
 
 def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str, Any]:
@@ -178,20 +179,22 @@ def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str
     elsewhere.
     """
     config = resources.config
+    roles = sorted(config.roles.items())
     return {
         "system": resources.system.name,
         "validate": validate,
         "env": resources.env_config.model_dump(mode="json"),
         "prompt": resources.prompt.digest,
         "prompt_tokens": config.rollout.prompt_tokens,
-        "judge": _decisive(config.judge),
+        "judge": _without_patience(config.judge),
         "reward_function": _of_function(resources.reward_function),
-        "roles": {name.value: _decisive(each) for name, each in sorted(config.roles.items())},
-        "retrievers": {key: each.decisive() for key, each in config.retrievers().items()},
+        "roles": {name.value: _without_patience(each) for name, each in roles},
+        "retrievers": {key: each.ranking_settings() for key, each in config.retrievers().items()},
     }
 
 
-def _decisive(section: Endpoint) -> dict[str, Any]:
+def _without_patience(section: Endpoint) -> dict[str, Any]:
+    """Return the settings on which a service's replies depend, without those in `_PATIENCE`."""
     return section.model_dump(mode="json", exclude=_PATIENCE)
 
 
@@ -208,4 +211,5 @@ def _ranking(config: RetrieverConfig) -> list[Any]:
     """Return what determines a ranking: the settings and the index header, with its digests."""
     header = config.index / HEADER if config.index else None
     contents = header.read_bytes() if header and header.is_file() else header
-    return [config.decisive(), config.service.url, contents, *map(_ranking, config.parts.values())]
+    parts = [_ranking(part) for part in config.parts.values()]
+    return [config.ranking_settings(), config.service.url, contents, *parts]

@@ -111,11 +111,9 @@ class Evidence:
             return None
         if stage is Stage.RIGHT:
             return None if self.outcome is None else self.right
-        place = STAGES.index(self.stage)
-        wanted = STAGES.index(stage)
         if stage is Stage.REACH and self.stage is Stage.SOUGHT and self.reach is None:
             return None
-        return place >= wanted
+        return STAGES.index(self.stage) >= STAGES.index(stage)
 
 
 def evidence_of(
@@ -162,7 +160,7 @@ def _evidence_of(trajectory: Mapping[str, Any], records: Sequence[TurnRecord] | 
     stage = next((stage for stage, holds in reversed(passed) if holds), Stage.ALL)
     if stage is Stage.KEPT and outcome is OutcomeState.RIGHT:
         stage = Stage.RIGHT
-    return Evidence(stage, asked, outcome, _way(readings, gold) if looked else None)
+    return Evidence(stage, asked, outcome, _first_branch(readings, gold) if looked else None)
 
 
 def _asked_itself(question: str, turns: Sequence[PlayedTurn], gold: frozenset[str]) -> bool | None:
@@ -223,10 +221,10 @@ def _branch(seen: SeenPage, boxes: Sequence[Fractions], whole_pixels: int) -> Br
     return Branch.ZOOMED if seen.pixels > area * whole_pixels else Branch.WHOLE
 
 
-def _way(readings: Sequence[Reading], gold: frozenset[str]) -> Branch:
+def _first_branch(readings: Sequence[Reading], gold: frozenset[str]) -> Branch:
     """Return the first member of `Branch` in which a gold page was read."""
-    ways = {reading.branch for reading in readings if reading.seen.page in gold}
-    return next(branch for branch in Branch if branch in ways)
+    branches = {reading.branch for reading in readings if reading.seen.page in gold}
+    return next(branch for branch in Branch if branch in branches)
 
 
 def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading]) -> frozenset[str]:
@@ -234,8 +232,8 @@ def _kept(doc_id: str, turns: Sequence[PlayedTurn], readings: Sequence[Reading])
     written = turns[-1].record.written
     if written is not None:
         # another model answered, from the pages recorded with its answer
-        had = {f"{doc_id}#{number}" for number in written.pages}
-        return frozenset(seen.page for seen, _ in readings if seen.page in had)
+        given = {f"{doc_id}#{number}" for number in written.pages}
+        return frozenset(seen.page for seen, _ in readings if seen.page in given)
     begin = _begin_of_row(turns)
     return frozenset(seen.page for seen, _ in readings if seen.turn >= begin)
 
@@ -284,8 +282,9 @@ def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
     area = max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
     if not area:
         return 0.0
-    shares = [
-        max(min(box[2], x2) - max(box[0], x1), 0) * max(min(box[3], y2) - max(box[1], y1), 0) / area
-        for x1, y1, x2, y2 in regions
-    ]
-    return max(shares, default=0.0)
+    largest = 0.0
+    for x1, y1, x2, y2 in regions:
+        width = max(min(box[2], x2) - max(box[0], x1), 0)
+        height = max(min(box[3], y2) - max(box[1], y1), 0)
+        largest = max(largest, width * height / area)
+    return largest

@@ -164,13 +164,13 @@ class ImageEncoder:
             settings.threads or cores(), thread_name_prefix="docagent-image"
         )
         self._image_cache = None if self._layout is None else settings.image_cache
-        self._kept = LRUCache[str, EncodedImage](settings.capacity, lambda image: image.nbytes)
+        self._own_cache = LRUCache[str, EncodedImage](settings.capacity, lambda image: image.nbytes)
         self._pending: dict[str, asyncio.Task[tuple[EncodedImage, bool]]] = {}
 
     @property
     def held_bytes(self) -> int:
         """Return the memory that cached images use, in bytes."""
-        return int(self._kept.currsize)
+        return int(self._own_cache.currsize)
 
     @property
     def waiting(self) -> int:
@@ -189,8 +189,8 @@ class ImageEncoder:
     async def _image(self, ref: Picture) -> tuple[EncodedImage, bool]:
         """Return the image, and whether it was encoded for this call."""
         key = ref.key
-        if key in self._kept:
-            return self._kept[key], False
+        if key in self._own_cache:
+            return self._own_cache[key], False
         begun = self._pending.get(key)
         task = begun or asyncio.get_running_loop().create_task(self._obtain(ref))
         if begun is None:
@@ -202,15 +202,16 @@ class ImageEncoder:
 
     async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
         """Return the image, and whether this process encoded it."""
-        if (
-            self._image_cache is not None
-            and (found := await self._image_cache.find(ref)) is not None
-        ):
-            return found, False
+        if self._image_cache is not None:
+            found = await self._image_cache.find(ref)
+            if found is not None:
+                return found, False
         try:
             loop = asyncio.get_running_loop()
             image = await loop.run_in_executor(self._executor, self._make, ref)
-            return image if self._image_cache is None else await self._image_cache.put(image), True
+            if self._image_cache is not None:
+                image = await self._image_cache.put(image)
+            return image, True
         except BaseException:
             # on cancellation too, since other processes are waiting for this image
             if self._image_cache is not None:
@@ -225,8 +226,8 @@ class ImageEncoder:
         if task.cancelled() or task.exception() is not None:
             return
         image, _ = task.result()
-        if image.nbytes <= self._kept.maxsize:
-            self._kept[key] = image
+        if image.nbytes <= self._own_cache.maxsize:
+            self._own_cache[key] = image
 
 
 def cores() -> int:
@@ -314,13 +315,13 @@ def marks(processor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """
     ids = _blank(processor)
     token = int(processor.image_token_id)
-    places = [place for place, each in enumerate(ids) if each == token]
-    if not places or len(places) != places[-1] - places[0] + 1:
+    positions = [position for position, each in enumerate(ids) if each == token]
+    if not positions or len(positions) != positions[-1] - positions[0] + 1:
         raise UserError(
             f"the processor {type(processor).__name__} does not write an image as one run of "
             "placeholders: use a model of a family in docs/models.md"
         )
-    return tuple(ids[: places[0]]), tuple(ids[places[-1] + 1 :])
+    return tuple(ids[: positions[0]]), tuple(ids[positions[-1] + 1 :])
 
 
 def whole_tokens(sizes: Sequence[tuple[int, int]], processor: Any) -> list[int]:

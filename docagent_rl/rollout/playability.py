@@ -84,8 +84,10 @@ class _NoRetriever:
 
 def listed(problems: Sequence[str], most: int = 10) -> str:
     """Join the first `most` problems, one per line, and say how many more there are."""
-    more = len(problems) - most
-    return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])
+    lines = list(problems[:most])
+    if len(problems) > most:
+        lines.append(f"and {len(problems) - most} more")
+    return "\n  ".join(lines)
 
 
 @dataclass(frozen=True, slots=True)

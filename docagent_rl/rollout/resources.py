@@ -57,14 +57,15 @@ class TrajectoryResources(EnvResources):
                 "data.apply_chat_template_kwargs: the model's chat template does not use %s", names
             )
         self.encoder: ImageEncoder | None = None
-        if (images_of := getattr(processor, "image_processor", None)) is not None:
+        image_processor = getattr(processor, "image_processor", None)
+        if image_processor is not None:
             display = config.env.get("display", {})
             grid = ImageGrid(**display["grid"]) if "grid" in display else None
-            get_family(config.model_family).check_processor(images_of, grid)
+            get_family(config.model_family).check_processor(image_processor, grid)
             store = self.services.store
-            own = config.rollout
-            capacity = own.image_cache_mb << 20 if own.image_cache_mb else CAPACITY
-            settings = images or ImageSettings(capacity, own.image_threads)
+            rollout = config.rollout
+            capacity = rollout.image_cache_mb << 20 if rollout.image_cache_mb else CAPACITY
+            settings = images or ImageSettings(capacity, rollout.image_threads)
             self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)
 
     def open(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:

@@ -81,9 +81,9 @@ class Rollout:
         """
         self.recorder = Recorder(self.env, self.trajectory)
         with self.recorder.recording():
-            return await self._played(sample)
+            return await self._play(sample)
 
-    async def _played(self, sample: Sample) -> list[TurnLedger]:
+    async def _play(self, sample: Sample) -> list[TurnLedger]:
         prompt = await self.env.reset(sample)
         if not await self._open(prompt):
             raise UserError(
@@ -116,9 +116,9 @@ class Rollout:
         long.
         """
         # count tokens before rendering: the overview of a long document takes seconds to render
-        places = sized(prompt.images, self.codec.processor)
+        sizes = sized(prompt.images, self.codec.processor)
         # in a thread: trajectories that start together would block the event loop one after another
-        ids = await asyncio.to_thread(self.codec.prompt_ids, prompt, places)
+        ids = await asyncio.to_thread(self.codec.prompt_ids, prompt, sizes)
         if len(ids) > self.limits.prompt:
             return False
         images = await self._encode(prompt)
@@ -168,12 +168,12 @@ class Rollout:
             fits = await self._open(observation)
             added = self._ledger.prompt_length
         else:
-            places = sized(observation.images, self.codec.processor)
+            sizes = sized(observation.images, self.codec.processor)
             closed = stop is StopCause.END_OF_TURN
             ids = await asyncio.to_thread(
                 self.codec.observation_ids,
                 observation,
-                places,
+                sizes,
                 closed=closed,
                 shown=len(self._ledger.images),
             )

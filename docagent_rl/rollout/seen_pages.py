@@ -42,14 +42,16 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
 
     Invalid pages and boxes are skipped, since trajectories are parsed as they were written.
     """
-    own = sample.get("evidence_boxes")
-    others = mapping(sample.get("extra")).get("other_boxes")
-    named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in mapping(own).items()}
-    return {
-        composed(page): [box for each in boxes if (box := box_of(each)) is not None]
-        for page, boxes in {**mapping(others), **named}.items()
-        if _is_page(page) and isinstance(boxes, list | tuple)
-    }
+    boxes_by_page = dict(mapping(mapping(sample.get("extra")).get("other_boxes")))
+    for page, boxes in mapping(sample.get("evidence_boxes")).items():
+        boxes_by_page[f"{sample.get('doc_id')}#{page}"] = boxes
+
+    found: dict[str, list[Fractions]] = {}
+    for page, boxes in boxes_by_page.items():
+        if _is_page(page) and isinstance(boxes, list | tuple):
+            parsed = map(box_of, boxes)
+            found[composed(page)] = [box for box in parsed if box is not None]
+    return found
 
 
 def _is_page(text: str) -> bool:

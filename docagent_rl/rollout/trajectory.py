@@ -218,18 +218,16 @@ _READER = TypeAdapter(Trajectory)
 
 def describe_messages(observation: Observation) -> list[dict[str, Any]]:
     """Return the messages of an observation, JSON-ready; images are given by reference."""
-    return [
-        {
-            "role": message.role.value,
-            "parts": [
-                {"image": part.image.to_dict()}
-                if isinstance(part, ImagePart)
-                else {"text": part.text}
-                for part in message.parts
-            ],
-        }
-        for message in observation.messages
-    ]
+    described = []
+    for message in observation.messages:
+        parts: list[dict[str, Any]] = []
+        for part in message.parts:
+            if isinstance(part, ImagePart):
+                parts.append({"image": part.image.to_dict()})
+            else:
+                parts.append({"text": part.text})
+        described.append({"role": message.role.value, "parts": parts})
+    return described
 
 
 def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
@@ -281,11 +279,9 @@ def line_of(trajectory: Trajectory) -> bytes:
 
 def _with_hole(value: Any) -> Any:
     written = jsonable(value)
-    return (
-        {**written, "trainer_log_probs": _HOLE[1:-1]}
-        if isinstance(value, TrajectoryTurn)
-        else written
-    )
+    if isinstance(value, TrajectoryTurn):
+        return {**written, "trainer_log_probs": _HOLE[1:-1]}
+    return written
 
 
 def filled_line(line: bytes, log_probs: Iterable[NDArray[np.float64] | None]) -> Iterator[bytes]:

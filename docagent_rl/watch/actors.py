@@ -11,11 +11,11 @@ from ray._private.worker import global_worker
 from ray.core.generated import common_pb2, gcs_pb2
 
 _Reason = common_pb2.ActorDiedErrorContext.Reason
-_MEANT = (_Reason.OWNER_DIED, _Reason.RAY_KILL, _Reason.OUT_OF_SCOPE, _Reason.REF_DELETED)
+_REQUESTED = (_Reason.OWNER_DIED, _Reason.RAY_KILL, _Reason.OUT_OF_SCOPE, _Reason.REF_DELETED)
 """Causes of death that are requested, or that follow from the end of another process."""
-_PLACE = {"CPU": 1.0}
+_DEFAULT_NEEDS = {"CPU": 1.0}
 """Free resources that Ray requires to place an actor that requests none; its table omits them."""
-_OWN_WISH = "exit_actor() is called"
+_ENDED_ITSELF = "exit_actor() is called"
 _GUESSES = "Some common causes"
 """From here on Ray's message is the same for every death."""
 _LONGEST = 300
@@ -83,11 +83,10 @@ def waiting_groups() -> dict[str, str]:
     found = {}
     for row in rows:
         if row.creator_job_id == job and row.state == gcs_pb2.PlacementGroupTableData.PENDING:
-            parts = " or ".join(
-                sorted({_listed(dict(part.unit_resources)) for part in row.bundles})
+            bundles = sorted({_listed(dict(bundle.unit_resources)) for bundle in row.bundles})
+            found[row.placement_group_id.hex()] = (
+                f"the placement group {row.name} with {len(row.bundles)} x {' or '.join(bundles)}"
             )
-            words = f"the placement group {row.name} with {len(row.bundles)} x {parts}"
-            found[row.placement_group_id.hex()] = words
     return found
 
 
@@ -127,7 +126,7 @@ def _actor(row: gcs_pb2.ActorTableData) -> Actor:
         address=row.address.ip_address,
         owner=row.owner_address.worker_id.hex(),
         state=state,
-        needs=dict(row.required_resources) or dict(_PLACE),
+        needs=dict(row.required_resources) or dict(_DEFAULT_NEEDS),
         death=_death(row) if state is ActorState.ENDED else None,
         ended_at=row.end_time,
     )
@@ -141,7 +140,7 @@ def _death(row: gcs_pb2.ActorTableData) -> str | None:
     context = getattr(cause, kind)
     if kind == "actor_died_error_context":
         message = context.error_message
-        return None if context.reason in _MEANT or _OWN_WISH in message else _short(message)
+        return None if context.reason in _REQUESTED or _ENDED_ITSELF in message else _short(message)
     if kind == "creation_task_failure_context":
         lines = context.formatted_exception_string.strip().splitlines()
         return f"it failed to start: {_short(lines[-1] if lines else '')}"
@@ -159,7 +158,9 @@ def death_messages(actors: Sequence[Actor]) -> str | None:
     if not dead:
         return None
     first = dead[0]
-    others = f" So did {', '.join(a.label for a in dead[1:4])}." if dead[1:] else ""
+    others = ""
+    if dead[1:]:
+        others = f" So did {', '.join(actor.label for actor in dead[1:4])}."
     return f"{first.label} died: {first.death}{others}\n  {REMEDY}"
 
 
@@ -184,9 +185,9 @@ class Queue:
         if self._patience is None:
             return None
         stuck = dict(groups)
-        for actor in (actor for actor in actors if actor.state is ActorState.WAITING):
-            needs = actor.needs.items()
-            if not any(all(node.get(name, 0) >= number for name, number in needs) for node in free):
+        for actor in actors:
+            is_waiting = actor.state is ActorState.WAITING
+            if is_waiting and not any(_fits(actor.needs, node) for node in free):
                 name = f" {actor.name}" if actor.name else ""
                 stuck[actor.id] = f"the actor {actor.class_name}{name} with {_listed(actor.needs)}"
         now = time.monotonic()
@@ -204,9 +205,18 @@ class Queue:
         )
 
 
+def _fits(needs: Mapping[str, float], free: Mapping[str, float]) -> bool:
+    """Return whether a node with these free resources has all that an actor needs."""
+    return all(free.get(name, 0) >= number for name, number in needs.items())
+
+
 def _listed(resources: Mapping[str, float]) -> str:
+    """Return processors and fractions as text; if there are none, the other resources."""
     shown = {
-        name: n for name, n in resources.items() if name in ("CPU", "GPU", "NPU") or n != int(n)
+        name: number
+        for name, number in resources.items()
+        if name in ("CPU", "GPU", "NPU") or number != int(number)
     }
-    shown = shown or {name: n for name, n in resources.items() if not name.startswith("node:")}
+    if not shown:
+        shown = {name: n for name, n in resources.items() if not name.startswith("node:")}
     return ", ".join(f"{number:g} {name}" for name, number in sorted(shown.items())) or "nothing"

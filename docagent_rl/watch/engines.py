@@ -56,7 +56,9 @@ class Engines:
         that many seconds to respond; with 0 only the responses received so far are used.
         """
         servers = [
-            a for a in actors if a.class_name == SERVER and a.name and a.state is ActorState.ALIVE
+            actor
+            for actor in actors
+            if actor.class_name == SERVER and actor.name and actor.state is ActorState.ALIVE
         ]
         handles = {
             server.id: ray.get_actor(server.name, namespace=server.namespace) for server in servers
@@ -68,19 +70,18 @@ class Engines:
         if handles and wait_s:
             answers = [self._states[key].answer for key in handles]
             ray.wait(answers, num_returns=len(answers), timeout=wait_s)
-        return next(
-            filter(None, (self._one(server, handles[server.id]) for server in servers)), None
-        )
+        problems = (self._problem(server, handles[server.id]) for server in servers)
+        return next(filter(None, problems), None)
 
-    def _one(self, server: Actor, handle: ActorHandle) -> str | None:
-        well = self._state(server)
-        if well is False:
+    def _problem(self, server: Actor, handle: ActorHandle) -> str | None:
+        is_well = self._state(server)
+        if is_well is False:
             return (
                 f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines above "
                 f"marked EngineCore may say why. {REMEDY}"
             )
         asked = self._questions.get(server.id)
-        if well and (asked is None or asked.answered):
+        if is_well and (asked is None or asked.answered):
             self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
         asked = self._questions.get(server.id)
         if self.timeout_s is None or asked is None:

@@ -54,8 +54,12 @@ def end_gently(processes: Iterable[psutil.Process]) -> None:
     trackers = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                (trackers if _tracks(process) else left).append(process)
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            if _is_resource_tracker(process):
+                trackers.append(process)
+            else:
+                left.append(process)
     for signal in (psutil.Process.terminate, psutil.Process.kill):
         for process in left:
             _send(signal, process)
@@ -65,7 +69,7 @@ def end_gently(processes: Iterable[psutil.Process]) -> None:
         _send(psutil.Process.kill, process)
 
 
-def _tracks(process: psutil.Process) -> bool:
+def _is_resource_tracker(process: psutil.Process) -> bool:
     try:
         return any(_TRACKER in word for word in process.cmdline())
     except psutil.Error:

@@ -222,10 +222,10 @@ class RunWatch(Callback):
         if job_return.status is not JobStatus.FAILED:
             # the traceback of an earlier start, which this one has resumed
             (Path(config.docagent.run_dir) / TRACEBACK_FILE).unlink(missing_ok=True)
-            obeyed = self._watch.stop_signal.obeyed()
+            stopped_on_request = self._watch.stop_signal.confirmed()
             # a vLLM worker can hang in its shutdown, and keep all its memory
             self._watch.end_processes()
-            if obeyed:
+            if stopped_on_request:
                 tell(f"ended on SIGTERM: {self._watch.stop_signal.prospect()}")
                 raise SystemExit(REQUEUE)
             if console is not None:
@@ -249,7 +249,7 @@ class RunWatch(Callback):
             trouble = reason(error)
         if trouble:
             # a scheduler may have signalled every process of the run
-            status = REQUEUE if self._watch.stop_signal.came else 1
+            status = REQUEUE if self._watch.stop_signal.received else 1
             _end(self._watch, trouble, job_return, config, status)
 
 

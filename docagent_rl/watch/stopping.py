@@ -55,22 +55,22 @@ class StopSignal:
         self._checkpoints = checkpoints
         self._signals = 0
         self._since: float | None = None
-        self._handed_on = False
+        self._passed_on = False
 
     @property
-    def came(self) -> bool:
+    def received(self) -> bool:
         """True as soon as a signal has arrived."""
         return self._signals > 0
 
     def listen(self) -> None:
         """Handle SIGTERM; call it in the main thread. It is handled anew after Ray has started."""
-        self._take()
-        ray_worker._post_init_hooks.append(self._take)
+        self._install_handler()
+        ray_worker._post_init_hooks.append(self._install_handler)
 
-    def _take(self) -> None:
-        signal.signal(signal.SIGTERM, self._note)
+    def _install_handler(self) -> None:
+        signal.signal(signal.SIGTERM, self._count)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _count(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1  # another thread does the rest: the main one may be anywhere
 
     def look(self) -> str | None:
@@ -94,15 +94,15 @@ class StopSignal:
                 f"the run did not end within {now - self._since:.0f} s of SIGTERM (twice "
                 f"docagent.watch.stop_s={self._stop_s:g}), so it was killed: {self.prospect()}"
             )
-        if not self._handed_on:
+        if not self._passed_on:
             _put("stop")
-            self._handed_on = True
+            self._passed_on = True
         return None
 
-    def obeyed(self) -> bool:
+    def confirmed(self) -> bool:
         """Return whether the trainer ended because of the request, not because it was done."""
         with suppress(RayError):
-            return self._handed_on and ray.is_initialized() and _is_put("stopped")
+            return self._passed_on and ray.is_initialized() and _is_put("stopped")
         return False
 
     def prospect(self) -> str:
@@ -116,7 +116,7 @@ class StopSignal:
         return f"the same command resumes from {step_folder(self._checkpoints, step)}"
 
 
-class StopWish:
+class StopRequest:
     """The trainer's view of a stop request; a step may continue for `stop_s` seconds."""
 
     def __init__(self, stop_s: float) -> None:
@@ -144,6 +144,6 @@ class StopWish:
             and time.monotonic() - self._since >= self._stop_s
         )
 
-    def obey(self) -> None:
+    def confirm(self) -> None:
         """Tell the driver that the run ends because it was asked to."""
         _put("stopped")

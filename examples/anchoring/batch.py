@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen2_5_VLForConditionalGeneration
 from verl.utils import tensordict_utils as tu
 
-from anchoring.world import features
+from anchoring.reader_task import features
 from docagent_rl.rollout.ledger import LedgerRow
 from docagent_rl.training.tensors import jagged, tensor
 from docagent_rl.training.workers.observation_kl import USE_REMOVE_PADDING
@@ -45,10 +45,12 @@ def to_batch(rows: Sequence[LedgerRow], advantages: Sequence[float]) -> TensorDi
     data = TensorDict(
         {name: nested(column) for name, column in columns.items()}, batch_size=len(rows)
     )
-    images = [found for row in rows if (found := features(row))]
-    joined = {
-        name: torch.cat([each[name] for each in images]) for name in (images[0] if images else ())
-    }
+    # rows without images have no features
+    of_rows = [features(row) for row in rows]
+    of_rows = [found for found in of_rows if found]
+    names = of_rows[0].keys() if of_rows else ()
+    joined = {name: torch.cat([found[name] for found in of_rows]) for name in names}
+
     tu.assign_non_tensor(
         data,
         dp_size=1,

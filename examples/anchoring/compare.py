@@ -45,14 +45,18 @@ def at_response_kl(run: Run, target: float) -> Point | None:
     for before, after in pairwise(run.points):
         if after.response_kl >= target:
             share = (target - before.response_kl) / (after.response_kl - before.response_kl)
-            return Point(
-                **{
-                    each.name: (1 - share) * getattr(before, each.name)
-                    + share * getattr(after, each.name)
-                    for each in fields(Point)
-                }
-            )
+            return _between(before, after, share)
     return None
+
+
+def _between(before: Point, after: Point, share: float) -> Point:
+    """Interpolate all fields of two points linearly; a share of 0 gives the first point."""
+    values = {}
+    for each in fields(Point):
+        begin = getattr(before, each.name)
+        end = getattr(after, each.name)
+        values[each.name] = (1 - share) * begin + share * end
+    return Point(**values)
 
 
 def reach(runs: Sequence[Run]) -> float:

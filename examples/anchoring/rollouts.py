@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any
 
-from anchoring.world import LIMITS, World
+from anchoring.reader_task import LIMITS, ReaderTask
 from docagent_rl.rollout.ledger import LedgerRow
 from docagent_rl.rollout.rollout import Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
@@ -26,7 +26,7 @@ ANSWER = re.compile(r"<answer>(\d)</answer>")
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ScoredRow:
     """A trajectory's training row with its reward.
 
     Args:
@@ -45,19 +45,21 @@ class _OrderedSampler(BatchSampler):
 
     def _sample(self, batch: list[Any]) -> list[Sampled]:
         order = sorted(range(len(batch)), key=lambda number: batch[number].ids)
-        replies = dict(
-            zip(order, super()._sample([batch[number] for number in order]), strict=True)
-        )
-        return [replies[number] for number in range(len(batch))]
+        turns = super()._sample([batch[number] for number in order])
+        turn_of_request = dict(zip(order, turns, strict=True))
+        return [turn_of_request[number] for number in range(len(batch))]
 
 
 def play(
-    world: World, model: Qwen2_5_VLForConditionalGeneration, samples: Sequence[Sample], seed: int
-) -> list[Played]:
+    task: ReaderTask,
+    model: Qwen2_5_VLForConditionalGeneration,
+    samples: Sequence[Sample],
+    seed: int,
+) -> list[ScoredRow]:
     """Sample one trajectory of each question, all of them concurrently.
 
     Args:
-        world: the task.
+        task: the task.
         model: the policy.
         samples: the questions, of which no two may have the same words.
         seed: the seed of all draws.
@@ -65,31 +67,33 @@ def play(
     Returns:
         the rows in the order of the questions; a row without sampled tokens is left out.
     """
-    resources = world.resources
-    stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
+    resources = task.resources
+    stop_ids = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
     sampler = _OrderedSampler(
         model,
-        world.processor,
-        stop_ids=stops,
+        task.processor,
+        stop_ids=stop_ids,
         sampling=Sampling(),
         batch_size=len(samples),
         seed=seed,
     )
 
-    async def trajectory(sample: Sample) -> Played:
+    async def play_one(sample: Sample) -> ScoredRow:
         trajectory = Trajectory(sample.question_id, 0, 0, "train", sample.to_dict(), SYSTEM)
         env = resources.environment(validate=False)
-        played = Rollout(
+        rollout = Rollout(
             env, resources.codec, resources.encoder, sampler.generate, LIMITS, trajectory
         )
-        (ledger,) = await played.play(sample)
-        text = trajectory.turns[-1].text
-        return Played(ledger.row(), reward(text), f"<answer>{sample.answers[0]}</answer>" in text)
+        (ledger,) = await rollout.play(sample)
 
-    async def together() -> list[Played]:
-        return await sampler.together([trajectory(sample) for sample in samples])
+        last_turn = trajectory.turns[-1].text
+        is_right = f"<answer>{sample.answers[0]}</answer>" in last_turn
+        return ScoredRow(ledger.row(), reward(last_turn), is_right)
 
-    return [played for played in asyncio.run(together()) if sum(played.row.response_mask)]
+    async def play_all() -> list[ScoredRow]:
+        return await sampler.together([play_one(sample) for sample in samples])
+
+    return [scored for scored in asyncio.run(play_all()) if any(scored.row.response_mask)]
 
 
 def reward(text: str) -> float:
@@ -98,9 +102,9 @@ def reward(text: str) -> float:
     return int(found[1]) / 9 if found else 0.0
 
 
-def advantages(played: Sequence[Played]) -> list[float]:
+def advantages(rows: Sequence[ScoredRow]) -> list[float]:
     """Return rewards minus their mean, divided by their standard deviation; zeros if that is 0."""
-    rewards = [each.reward for each in played]
+    rewards = [scored.reward for scored in rows]
     mean = fmean(rewards)
     spread = pstdev(rewards)
     return [(reward - mean) / spread if spread else 0.0 for reward in rewards]
@@ -117,13 +121,15 @@ def draw(samples: Sequence[Sample], count: int, rng: random.Random) -> list[Samp
     return [rng.choice(by_text[text]) for text in rng.sample(sorted(by_text), count)]
 
 
-def waves(samples: Sequence[Sample]) -> list[list[Sample]]:
+def lists_of_distinct_questions(samples: Sequence[Sample]) -> list[list[Sample]]:
     """Split questions into as few lists as possible, none with two questions of the same words."""
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     lists: list[list[Sample]] = []
     for sample in samples:
-        if seen[sample.question] == len(lists):
+        # the first question of these words goes into the first list, the second into the second
+        number = occurrences[sample.question]
+        if number == len(lists):
             lists.append([])
-        lists[seen[sample.question]].append(sample)
-        seen[sample.question] += 1
+        lists[number].append(sample)
+        occurrences[sample.question] += 1
     return lists

@@ -16,10 +16,16 @@ from typing import TYPE_CHECKING
 import torch
 
 import docagent_rl
+from anchoring.reader_task import ReaderTask, load_reader
 from anchoring.results import Anchoring, AnchoringSettings, Arm, Run, read_run, run_json
-from anchoring.rollouts import Played, advantages, draw, play, waves
+from anchoring.rollouts import (
+    ScoredRow,
+    advantages,
+    draw,
+    lists_of_distinct_questions,
+    play,
+)
 from anchoring.update import Probe, Updater
-from anchoring.world import World, load_reader
 from docagent_rl.base.io import atomic_write
 from learning.task import Part
 
@@ -32,7 +38,7 @@ SOURCES = (
     "anchoring/run.py",
     "anchoring/rollouts.py",
     "anchoring/update.py",
-    "anchoring/world.py",
+    "anchoring/reader_task.py",
     "learning/oracle.py",
     "learning/pages.py",
     "learning/prompt.yaml",
@@ -68,9 +74,9 @@ def demonstrate(
         UserError: the folder holds something else.
     """
     settings = settings or AnchoringSettings()
-    home = root / _digest(settings.task, settings.reader, settings.threads)
+    folder = root / _digest(settings.task, settings.reader, settings.threads)
     with _threads(settings.threads):
-        world = World.make(home / "task", settings.task)
+        task = ReaderTask.make(folder / "task", settings.task)
         steps = 0
 
         def count(_loss: float) -> None:
@@ -78,34 +84,37 @@ def demonstrate(
             steps += 1
             on_work("training the reader", steps, settings.reader.steps)
 
-        start = load_reader(world, settings.reader, home / "reader", on_step=count)
-        probe = probe_trajectories(world, start)
+        start = load_reader(task, settings.reader, folder / "reader", on_step=count)
+        probe = probe_trajectories(task, start)
         runs = []
         for seed in seeds:
             for arm in arms:
-                file = home / f"{arm.value}-{seed}-{_digest(settings)}.json"
+                file = folder / f"{arm.value}-{seed}-{_digest(settings)}.json"
                 if not file.is_file():
-                    found = run(arm, seed, world, start, probe, settings, on_work)
+                    found = run(arm, seed, task, start, probe, settings, on_work)
                     atomic_write(file, run_json(found))
                 runs.append(read_run(file))
-    return Anchoring(settings, fmean(each.right for each in probe), tuple(runs))
+    right = fmean(scored.right for scored in probe)
+    return Anchoring(settings, right, tuple(runs))
 
 
-def probe_trajectories(world: World, model: Qwen2_5_VLForConditionalGeneration) -> list[Played]:
+def probe_trajectories(
+    task: ReaderTask, model: Qwen2_5_VLForConditionalGeneration
+) -> list[ScoredRow]:
     """Sample the reference's trajectories on held-out pages; all policies are measured on them."""
-    return [
-        played
-        for number, samples in enumerate(waves(world.samples(Part.HELD_OUT)))
-        for played in play(world, model, samples, seed=100 * number)
-    ]
+    probe = []
+    questions = task.samples(Part.HELD_OUT)
+    for number, samples in enumerate(lists_of_distinct_questions(questions)):
+        probe += play(task, model, samples, seed=100 * number)
+    return probe
 
 
 def run(
     arm: Arm,
     seed: int,
-    world: World,
+    task: ReaderTask,
     start: Qwen2_5_VLForConditionalGeneration,
-    probe: Sequence[Played],
+    probe: Sequence[ScoredRow],
     settings: AnchoringSettings,
     on_work: OnWork = lambda what, done, total: None,
 ) -> Run:
@@ -114,7 +123,7 @@ def run(
     Args:
         arm: the term of the loss.
         seed: the seed of questions and sampling; all runs of a seed get the same questions.
-        world: the task.
+        task: the task.
         start: the model that the policy starts from; it is also the reference.
         probe: trajectories of the reference on which the policy is measured.
         settings: the sizes of the demonstration.
@@ -124,18 +133,21 @@ def run(
     policy = copy.deepcopy(start)
     reference = copy.deepcopy(start)
     term = arm.term(settings.coef)
-    updater = Updater(policy, reference, term, settings, len(world.processor.tokenizer))
-    ruler = Probe(start, [each.row for each in probe])
-    questions = world.samples(Part.TRAIN)
+    updater = Updater(policy, reference, term, settings, len(task.processor.tokenizer))
+    reference_states = Probe(start, [scored.row for scored in probe])
+    questions = task.samples(Part.TRAIN)
     rng = random.Random(f"anchoring/{seed}")
     points = []
     for number in range(settings.updates + 1):
         chosen = draw(questions, settings.trajectories, rng)
-        played = play(world, policy, chosen, seed=1_000_000 * (seed + 1) + 100 * number)
-        mean = fmean(each.reward for each in played)
-        points.append(dataclasses.replace(ruler.measure(policy), update=number, reward=mean))
+        scored_rows = play(task, policy, chosen, seed=1_000_000 * (seed + 1) + 100 * number)
+
+        mean_reward = fmean(scored.reward for scored in scored_rows)
+        point = reference_states.measure(policy)
+        points.append(dataclasses.replace(point, update=number, reward=mean_reward))
+
         if number < settings.updates:
-            updater.update([each.row for each in played], advantages(played))
+            updater.update([scored.row for scored in scored_rows], advantages(scored_rows))
             on_work(f"{arm.value}, seed {seed}", number + 1, settings.updates)
     return Run(arm, seed, tuple(points))
 

@@ -87,13 +87,18 @@ def _critic(
     )
 
 
-_SEEN = ("g1 - D (V1(go on) - V1(stop))", "g2 - p q (1-q) (V2(good) - V2(bad))")
-_TOLL = "g1 - D (1-lam) (b - E[V2])"
-_REACHED = "g2 (1 - (1-(1-p)^G)/(Gp))"
-_LIVING = "u D (c - a + (1-p) b)"
+# closed forms of expected gradients that several cases share; bias_card.page explains the letters
+_VALUE_AFTER_CHOICE = (
+    "g1 - D (V1(go on) - V1(stop))",
+    "g2 - p q (1-q) (V2(good) - V2(bad))",
+)
+_WRONG_VALUE = "g1 - D (1-lam) (b - E[V2])"
+_IF_REACHED = "g2 (1 - (1-(1-p)^G)/(Gp))"
+_PADDED_MEAN = "u D (c - a + (1-p) b)"
+
 _BROADCAST: dict[str, Any] = {"broadcast": True, "allow_biased": True}
-_SHORT = {"lam_token": 0.95}
-_HALF = {"lam_turn": 0.5}
+_LAM_TOKEN_95 = {"lam_token": 0.95}
+_LAM_TURN_50 = {"lam_turn": 0.5}
 
 CASES: Mapping[Family, tuple[Case, ...]] = {
     Family.TRAJECTORY: (
@@ -103,22 +108,34 @@ CASES: Mapping[Family, tuple[Case, ...]] = {
         _grpo("-> g1 / sigma", "-> g2 / sigma", std=Std.UNBIASED),
     ),
     Family.TURN: (
-        _turn("turn_grpo", "u g1", _REACHED, baseline=TurnBaseline.RTG_CENTERED),
+        _turn("turn_grpo", "u g1", _IF_REACHED, baseline=TurnBaseline.RTG_CENTERED),
         _turn(
             "turn_grpo", "g1", "g2 (1 - (1-p)^(G-1))", baseline=TurnBaseline.RTG_CENTERED, loo=True
         ),
         _turn("turn_grpo", "u g1", "u g2", baseline=TurnBaseline.FIXED_HORIZON),
         _turn("turn_grpo", "g1", "g2", baseline=TurnBaseline.FIXED_HORIZON, loo=True),
         _turn(
-            "turn_index", "u D (c - a)", _REACHED, form=TurnForm.SUFFIX, mean=IndexMean.SURVIVORS
+            "turn_index",
+            "u D (c - a)",
+            _IF_REACHED,
+            form=TurnForm.SUFFIX,
+            mean=IndexMean.SURVIVORS,
         ),
-        _turn("turn_index", _LIVING, "u g2", form=TurnForm.SUFFIX, mean=IndexMean.PADDED),
+        _turn("turn_index", _PADDED_MEAN, "u g2", form=TurnForm.SUFFIX, mean=IndexMean.PADDED),
         _turn(
-            "turn_index", "u D (c - a)", _REACHED, form=TurnForm.BROADCAST, mean=IndexMean.SURVIVORS
+            "turn_index",
+            "u D (c - a)",
+            _IF_REACHED,
+            form=TurnForm.BROADCAST,
+            mean=IndexMean.SURVIVORS,
         ),
-        _turn("turn_index", _LIVING, "u g2", form=TurnForm.BROADCAST, mean=IndexMean.PADDED),
+        _turn("turn_index", _PADDED_MEAN, "u g2", form=TurnForm.BROADCAST, mean=IndexMean.PADDED),
         _turn(
-            "turn_index", "u D (c - a)", _REACHED, form=TurnForm.MYOPIC, mean=IndexMean.SURVIVORS
+            "turn_index",
+            "u D (c - a)",
+            _IF_REACHED,
+            form=TurnForm.MYOPIC,
+            mean=IndexMean.SURVIVORS,
         ),
         Case(
             "turn_split", "split, `survivors`", {"mean": IndexMean.SURVIVORS}, "u D (b - a)", "u g2"
@@ -143,19 +160,25 @@ CASES: Mapping[Family, tuple[Case, ...]] = {
     ),
     Family.CRITIC: (
         _critic("token_gae", "lam = 1", "g1", "g2"),
-        _critic("token_gae", "lam = 0.95", discounts=_SHORT),
-        _critic("token_gae", "lam = 0.95, exact critic", "g1", "g2", Critic.EXACT, _SHORT),
+        _critic("token_gae", "lam = 0.95", discounts=_LAM_TOKEN_95),
+        _critic("token_gae", "lam = 0.95, exact critic", "g1", "g2", Critic.EXACT, _LAM_TOKEN_95),
         _critic("turn_gae", "lam_turn = 1", "g1", "g2"),
-        _critic("turn_gae", "lam_turn = 0.5, `anchor=end`", _TOLL, "g2", discounts=_HALF),
+        _critic(
+            "turn_gae",
+            "lam_turn = 0.5, `anchor=end`",
+            _WRONG_VALUE,
+            "g2",
+            discounts=_LAM_TURN_50,
+        ),
         _critic(
             "turn_gae",
             "lam_turn = 0.5, `anchor=start`",
-            _TOLL,
+            _WRONG_VALUE,
             "g2",
-            discounts=_HALF,
+            discounts=_LAM_TURN_50,
             anchor=Anchor.START,
         ),
-        _critic("turn_gae", "lam_turn = 0.5, exact critic", "g1", "g2", Critic.EXACT, _HALF),
+        _critic("turn_gae", "lam_turn = 0.5, exact critic", "g1", "g2", Critic.EXACT, _LAM_TURN_50),
         _critic(
             "turn_gae",
             "lam_turn = 1, gamma_turn = 0.9",
@@ -166,7 +189,7 @@ CASES: Mapping[Family, tuple[Case, ...]] = {
         _critic(
             "turn_gae", "`broadcast`, `anchor=start`", "g1", "g2", anchor=Anchor.START, **_BROADCAST
         ),
-        _critic("turn_gae", "`broadcast`, `anchor=end`", *_SEEN, **_BROADCAST),
+        _critic("turn_gae", "`broadcast`, `anchor=end`", *_VALUE_AFTER_CHOICE, **_BROADCAST),
         _critic(
             "turn_gae",
             "`broadcast`, `anchor=end`, exact critic",

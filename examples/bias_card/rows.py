@@ -46,14 +46,16 @@ def bias_rows(similarity: float = 0.6, modules: Collection[str] = ()) -> list[Bi
         similarity: the cosine between stopping and going on, for estimators that read embeddings.
         modules: names of imported modules that registered estimators.
     """
-    estimators = registered_estimators().values()
-    own = tuple(
-        Case(e.name, f"`{e.name}`", {}) for e in estimators if e.function.__module__ in modules
+    users_cases = tuple(
+        Case(estimator.name, f"`{estimator.name}`", {})
+        for estimator in registered_estimators().values()
+        if estimator.function.__module__ in modules
     )
-    cases = [
-        (family, case) for family, listed in {**CASES, Family.OTHER: own}.items() for case in listed
-    ]
-    return [BiasRow(family, case, partial(_decide, case, similarity)) for family, case in cases]
+    rows = []
+    for family, cases in {**CASES, Family.OTHER: users_cases}.items():
+        for case in cases:
+            rows.append(BiasRow(family, case, partial(_decide, case, similarity)))
+    return rows
 
 
 def _decide(case: Case, similarity: float, groups: ToyGroups) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -59,17 +60,7 @@ def demonstrate(
     with _bars(progress) as bars:
         make_task(paths.task.workspace, settings.task)
         for seed in seeds:
-            checkpoints = paths.seed(seed) / "sft" / "checkpoints"
-            with _bar(bars, f"warm start, seed {seed}", settings.sft_steps) as reached:
-                make_warm_start(
-                    paths,
-                    settings,
-                    seed,
-                    on_wait=lambda at=checkpoints, to=reached: to(
-                        max(checkpoint_steps(at), default=0)
-                    ),
-                    python=python,
-                )
+            _warm_start(seed, paths, settings, bars, python)
             for estimator in estimators:
                 for arm in arms:
                     run(RunKey(estimator, arm, seed), paths, settings, bars, python)
@@ -77,12 +68,29 @@ def demonstrate(
     return publish(paths)
 
 
+def _warm_start(
+    seed: int,
+    paths: LearnPaths,
+    settings: LearnSettings,
+    bars: Progress | None,
+    python: Path | None,
+) -> None:
+    """Make the warm start of a seed, with a bar that follows its checkpoints."""
+    checkpoints = paths.seed(seed) / "sft" / "checkpoints"
+    with _bar(bars, f"warm start, seed {seed}", settings.sft_steps) as move_to:
+
+        def show_progress() -> None:
+            move_to(max(checkpoint_steps(checkpoints), default=0))
+
+        make_warm_start(paths, settings, seed, on_wait=show_progress, python=python)
+
+
 def all_done(
     root: Path, *, estimators: Sequence[Estimator], seeds: Sequence[int], arms: Sequence[Arm]
 ) -> bool:
     """Return whether a demonstration has nothing left to run."""
     paths = LearnPaths(root.resolve())
-    keys = (RunKey(e, arm, seed) for e in estimators for arm in arms for seed in seeds)
+    keys = itertools.starmap(RunKey, itertools.product(estimators, arms, seeds))
     return all((paths.run(key) / RESULT).is_file() for key in keys)
 
 
@@ -104,17 +112,18 @@ def run(
         return read_results(file)[0]
     arguments = ["--config-name", RECIPE, *rl_overrides(key, paths, settings)]
     run_dir = folder / "run"
-    with _bar(bars, f"{key.name}, seed {key.seed}", settings.steps) as reached:
+    trainer = Trainer(PPO_MODULE, arguments, folder, python)
+    with _bar(bars, f"{key.name}, seed {key.seed}", settings.steps) as move_to:
+        # a run that is complete was interrupted only before its result was written
         if not is_complete(run_dir, settings.steps):
-            Trainer(PPO_MODULE, arguments, folder, python).run(
-                lambda: reached(_steps_done(run_dir))
-            )
+            trainer.run(on_wait=lambda: move_to(_steps_done(run_dir)))
     result = read_run(run_dir, key, steps=settings.steps)
     atomic_write(file, result.to_json())
     return result
 
 
 def _steps_done(run_dir: Path) -> int:
+    """Count the steps whose metrics are written."""
     return sum(path.stem.isdecimal() for path in (run_dir / "metrics").glob("*.json"))
 
 

@@ -51,9 +51,14 @@ def smoothed(curve: Sequence[float], window: int = WINDOW) -> np.ndarray:
 
 
 def _groups(results: Sequence[RunResult]) -> list[tuple[Estimator, Arm, list[RunResult]]]:
-    pairs = [(estimator, arm) for estimator in Estimator for arm in Arm]
-    found = [(e, a, [r for r in results if r.estimator is e and r.arm is a]) for e, a in pairs]
-    return [(e, a, runs) for e, a, runs in found if runs]
+    """Return the runs of each estimator and arm that has any."""
+    groups = []
+    for estimator in Estimator:
+        for arm in Arm:
+            runs = [run for run in results if run.estimator is estimator and run.arm is arm]
+            if runs:
+                groups.append((estimator, arm, runs))
+    return groups
 
 
 def _label(estimator: Estimator, arm: Arm) -> str:
@@ -81,7 +86,7 @@ def _curves(axes: Axes, results: Sequence[RunResult]) -> None:
 
 def _bars(axes: Axes, results: Sequence[RunResult]) -> None:
     labels = []
-    for place, (estimator, arm, runs) in enumerate(_groups(results)):
+    for position, (estimator, arm, runs) in enumerate(_groups(results)):
         values = {
             "warm start": ([run.before.mean for run in runs], "#bbbbbb"),
             "trained": ([run.after.mean for run in runs], COLOURS[estimator]),
@@ -90,7 +95,7 @@ def _bars(axes: Axes, results: Sequence[RunResult]) -> None:
         for number, (name, (means, colour)) in enumerate(values.items()):
             interval = over_seeds(means)
             axes.bar(
-                place + 0.27 * (number - 1),
+                position + 0.27 * (number - 1),
                 interval.mean,
                 width=0.25,
                 color=colour,
@@ -98,7 +103,7 @@ def _bars(axes: Axes, results: Sequence[RunResult]) -> None:
                 linewidth=0.5,
                 yerr=_error(interval),
                 error_kw={"linewidth": 0.8},
-                label=name if place == 0 else None,
+                label=name if position == 0 else None,
             )
         labels.append(_label(estimator, arm).replace(", ", "\n"))
     axes.set_xticks(range(len(labels)), labels, fontsize=7)

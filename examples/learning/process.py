@@ -101,12 +101,10 @@ _THREADS = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 def _python_path() -> dict[str, str]:
     """Return a PYTHONPATH with the examples, whose estimators the trainer's processes import."""
-    before = os.environ.get("PYTHONPATH")
-    return {
-        "PYTHONPATH": os.pathsep.join(
-            [str(Path(__file__).parents[1]), *([before] if before else [])]
-        )
-    }
+    folders = [str(Path(__file__).parents[1])]
+    if before := os.environ.get("PYTHONPATH"):
+        folders.append(before)
+    return {"PYTHONPATH": os.pathsep.join(folders)}
 
 
 def _poll(process: subprocess.Popen) -> int | None:

@@ -35,14 +35,15 @@ def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
         seed: the seed of the permutation.
     """
     totals, trajectory = trajectory_totals(inputs)
-    stamp = zlib.crc32(
-        inputs.token_rewards.numpy().tobytes(), zlib.crc32(inputs.mask.numpy().tobytes())
-    )
-    generator = torch.Generator().manual_seed(stamp + seed)
-    totals = totals[torch.randperm(len(totals), generator=generator)]
+
+    checksum = zlib.crc32(inputs.mask.numpy().tobytes())
+    checksum = zlib.crc32(inputs.token_rewards.numpy().tobytes(), checksum)
+    generator = torch.Generator().manual_seed(checksum + seed)
+    shuffled_totals = totals[torch.randperm(len(totals), generator=generator)]
+
     rewards = torch.zeros_like(inputs.token_rewards)
     rows, columns = last_tokens(inputs, trajectory)
-    rewards[rows, columns] = totals[trajectory[rows]].to(rewards.dtype)
+    rewards[rows, columns] = shuffled_totals[trajectory[rows]].to(rewards.dtype)
     return dataclasses.replace(inputs, token_rewards=rewards)
 
 
@@ -55,7 +56,8 @@ def trajectory_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
     """
     ids, trajectory = torch.unique(inputs.trajectory, return_inverse=True)
     row_totals = (inputs.token_rewards * inputs.mask).sum(1) * inputs.valid
-    return torch.zeros(len(ids)).index_add(0, trajectory, row_totals.float()), trajectory
+    totals = torch.zeros(len(ids)).index_add(0, trajectory, row_totals.float())
+    return totals, trajectory
 
 
 def last_tokens(inputs: AdvantageInputs, trajectory: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,16 +69,26 @@ def last_tokens(inputs: AdvantageInputs, trajectory: Tensor) -> tuple[Tensor, Te
     Returns:
         the row and the column of each such token, two tensors of shape (s',).
     """
-    length = inputs.mask.shape[1]
-    alive = inputs.mask.any(1) & inputs.valid
-    place = torch.where(alive, inputs.row, torch.full_like(inputs.row, -1))
-    top = torch.full((int(trajectory.max()) + 1,), -1).scatter_reduce(0, trajectory, place, "amax")
-    rows = (alive & (place == top[trajectory])).nonzero()[:, 0]
-    columns = length - 1 - inputs.mask[rows].flip(1).int().argmax(1)
+    # the last row of each trajectory among those that have sampled tokens
+    has_tokens = inputs.mask.any(1) & inputs.valid
+    row_number = torch.where(has_tokens, inputs.row, -1)
+    trajectories = int(trajectory.max()) + 1
+    last_number = torch.full((trajectories,), -1)
+    last_number = last_number.scatter_reduce(0, trajectory, row_number, "amax")
+    is_last = has_tokens & (row_number == last_number[trajectory])
+    rows = is_last.nonzero()[:, 0]
+
+    # the last sampled token is the first one in the reversed row
+    tokens_after = inputs.mask[rows].flip(1).int().argmax(1)
+    columns = inputs.mask.shape[1] - 1 - tokens_after
     return rows, columns
 
 
-def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need, ...] = ()) -> None:
+def _register_shuffled(
+    name: str, estimator: Callable[..., Advantages], needs: tuple[Need, ...] = ()
+) -> None:
+    """Register an estimator as `shuffled_<name>` that shuffles rewards before it computes."""
+
     # `wraps` keeps the signature, so that a recipe may set the estimator's options
     @functools.wraps(estimator)
     def estimate(inputs: AdvantageInputs, **options: Any) -> Advantages:
@@ -87,6 +99,6 @@ def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need,
     register(f"{PREFIX}{name}", needs=needs)(estimate)
 
 
-_variant("trajectory_grpo", grpo)
-_variant("spo", spo, needs=(Need.EMBEDDINGS,))
-_variant("turn_gae", turn_gae, needs=(Need.VALUES,))
+_register_shuffled("trajectory_grpo", grpo)
+_register_shuffled("spo", spo, needs=(Need.EMBEDDINGS,))
+_register_shuffled("turn_gae", turn_gae, needs=(Need.VALUES,))

@@ -33,7 +33,7 @@ SYSTEM = "vrag_rl"
 NUMBER_PAGES = Path(__file__).parent / "recipe" / "number_pages.yaml"
 """The file of `+recipe=number_pages`, with what the task adds to a recipe of the system."""
 
-_DRAWS = "plates"
+_SEED_PREFIX = "plates"
 """The beginning of every seed. With another word, the pages would not be those of the results in
 docs/learning.md and docs/anchoring.md.
 """
@@ -143,11 +143,11 @@ class Sheet:
 
 def sheets(settings: TaskSettings) -> list[Sheet]:
     """Return all documents of the task, the same for the same settings."""
-    rng = random.Random(f"{_DRAWS}/{settings.seed}")
-    everything, seen = _numbers(settings, rng)
+    rng = random.Random(f"{_SEED_PREFIX}/{settings.seed}")
+    all_numbers, shared_numbers = _numbers(settings, rng)
     made = []
     for part in (Part.SFT, Part.TRAIN, Part.DEV, Part.HELD_OUT):
-        pool = everything if part is Part.HELD_OUT else seen
+        pool = all_numbers if part is Part.HELD_OUT else shared_numbers
         for index in range(settings.documents(part)):
             pages = tuple(
                 NumberPage(word, rng.choice(pool), _shift(settings, rng))
@@ -222,7 +222,7 @@ def write_prompt(paths: TaskPaths) -> Path:
 
 def _shuffled(drawn: Sequence[Sheet], part: Part, seed: int) -> list[Sample]:
     samples = [sample for sheet in drawn if sheet.part is part for sample in sheet.samples()]
-    return shuffled_samples(samples, f"{_DRAWS}/{seed}/{part.value}")
+    return shuffled_samples(samples, f"{_SEED_PREFIX}/{seed}/{part.value}")
 
 
 def _numbers(settings: TaskSettings, rng: random.Random) -> tuple[list[str], list[str]]:

@@ -25,7 +25,7 @@ from learning.results import is_right
 from learning.task import Part
 from trial import Setting, play_scripted, play_trial
 
-SAMPLE = "warm_start.json"
+CHOICE = "warm_start.json"
 """The file beside the weights that records how the checkpoint was chosen."""
 
 DEV_TRAJECTORIES = 2
@@ -65,39 +65,39 @@ def make_warm_start(
         python: the interpreter of the trainer; by default this one.
 
     Returns:
-        the folder with the model and `SAMPLE`.
+        the folder with the model and `CHOICE`.
 
     Raises:
         InfrastructureError: the trainer failed, or no checkpoint is weak enough.
     """
     target = paths.warm_start(seed)
-    if (target / SAMPLE).is_file():
+    if (target / CHOICE).is_file():
         remove_leftovers(target)
         return target
+
     folder = paths.seed(seed) / "sft"
     model = build_tiny_model(folder / "model", seed=seed)
-    setting = play_setting(paths)
-    rows = folder / "rows.parquet"
     processor = _processor(model)
-    write_sft(
-        oracle_rows(setting, processor, read_parquet(paths.task.data(Part.SFT))),
-        rows,
-        processor.tokenizer,
-    )
+    setting = play_setting(paths)
+    rows = oracle_rows(setting, processor, read_parquet(paths.task.data(Part.SFT)))
+    rows_file = folder / "rows.parquet"
+    write_sft(rows, rows_file, processor.tokenizer)
+
     checkpoints = folder / "checkpoints"
     shutil.rmtree(checkpoints, ignore_errors=True)
-    overrides = sft_overrides(rows, model, checkpoints, paths.task.store, settings)
+    overrides = sft_overrides(rows_file, model, checkpoints, paths.task.store, settings)
     Trainer(SFT_MODULE, overrides, folder, python).run(on_wait)
+
     samples = read_parquet(paths.task.data(Part.DEV))
-    chosen, measured = choose(
+    chosen_step, measured = choose(
         checkpoint_steps(checkpoints),
         lambda step: accuracy(setting, _weights(checkpoints, step), samples, seed),
         settings.ceiling,
     )
-    sample = {"step": chosen, "ceiling": settings.ceiling, "dev_accuracy": measured}
-    with atomic_dir(target) as made:
-        shutil.copytree(_weights(checkpoints, chosen), made, dirs_exist_ok=True)
-        (made / SAMPLE).write_text(json.dumps(sample, indent=1) + "\n", encoding="utf-8")
+    choice = {"step": chosen_step, "ceiling": settings.ceiling, "dev_accuracy": measured}
+    with atomic_dir(target) as unfinished:
+        shutil.copytree(_weights(checkpoints, chosen_step), unfinished, dirs_exist_ok=True)
+        (unfinished / CHOICE).write_text(json.dumps(choice, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(checkpoints)
     return target
 
@@ -121,7 +121,7 @@ def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> 
     async def play() -> list[SftRow]:
         rows: list[SftRow] = []
         for sample in samples:
-            trajectory = await play_scripted(
+            played = await play_scripted(
                 sample,
                 oracle,
                 env=resources.environment(validate=False),
@@ -130,12 +130,12 @@ def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> 
                 encoder=resources.encoder,
                 limits=setting.limits,
             )
-            if trajectory.trajectory.reward < 1.0:
-                reward = trajectory.trajectory.reward
+            reward = played.trajectory.reward
+            if reward < 1.0:
                 raise InfrastructureError(
                     f"the oracle's reward for {sample.question_id} is {reward}; expected 1"
                 )
-            rows += sft_rows(trajectory.trajectory, trajectory.ledgers)
+            rows += sft_rows(played.trajectory, played.ledgers)
         return rows
 
     return asyncio.run(play())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -46,38 +45,46 @@ def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
     samples = read_parquet(paths.task.data(Part.HELD_OUT))
     model = paths.warm_start(unit)
     setting = setting_of(task, paths)
-    played = script_trajectories(task, setting, processor_of(model), samples)
-    found = {
-        QUESTION_ONLY: sampled(_alone(unit, paths), model, samples, trajectories=1, seed=unit.seed),
-        RANDOM: asyncio.run(_by_chance(setting.config, samples, unit.seed)),
-        ORACLE: [trajectory.trajectory for trajectory in played],
+
+    without_pages = _question_only_setting(unit, paths)
+    scripted = script_trajectories(task, setting, processor_of(model), samples)
+    trajectories_of = {
+        QUESTION_ONLY: sampled(without_pages, model, samples, trajectories=1, seed=unit.seed),
+        RANDOM: asyncio.run(_random_trajectories(setting.config, samples, unit.seed)),
+        ORACLE: [each.trajectory for each in scripted],
     }
-    numbers: dict[str, Any] = {
-        name: _summary(Scores.of(trajectories)) for name, trajectories in found.items()
+    floors: dict[str, Any] = {
+        name: _summary(Scores.of(trajectories)) for name, trajectories in trajectories_of.items()
     }
-    numbers[COMMONEST] = {"accuracy": _commonest(paths, [sample.answers[0] for sample in samples])}
-    return numbers
+    right_answers = [sample.answers[0] for sample in samples]
+    floors[COMMONEST] = {"accuracy": _accuracy_of_commonest(paths, right_answers)}
+    return floors
 
 
-def _alone(unit: Unit, paths: ProofPaths) -> Setting:
+def _question_only_setting(unit: Unit, paths: ProofPaths) -> Setting:
+    """Return the recipe's settings for an agent that sees the question alone."""
     task = unit.task
     run = composed_recipe(task.recipe, base_overrides(task, paths, Path(paths.folder / "unused")))
     configure_agent(run, Agent.QUESTION_ONLY)
     return Setting.of(run)
 
 
-async def _by_chance(config: DocAgentConfig, samples: list, seed: int) -> list[Trajectory]:
+async def _random_trajectories(
+    config: DocAgentConfig, samples: list, seed: int
+) -> list[Trajectory]:
     player = ChancePlayer(EnvResources(config, running=False), seed=seed)
     return [await player.play(sample, 0) for sample in samples]
 
 
-def _commonest(paths: ProofPaths, wanted: list[str]) -> float:
-    counts = Counter(sample.answers[0] for sample in read_parquet(paths.task.data(Part.TRAIN)))
-    ((answer, _),) = counts.most_common(1)
-    return sum(each == answer for each in wanted) / len(wanted)
+def _accuracy_of_commonest(paths: ProofPaths, right_answers: list[str]) -> float:
+    """Return the share of questions that the most frequent answer of training answers."""
+    training = read_parquet(paths.task.data(Part.TRAIN))
+    counts = Counter(sample.answers[0] for sample in training)
+    ((commonest, _count),) = counts.most_common(1)
+    return right_answers.count(commonest) / len(right_answers)
 
 
 def _summary(scores: Scores) -> dict[str, float]:
     """Return the means of scores."""
-    rewards = asdict(scores)["reward"]
-    return {"accuracy": scores.accuracy, "reward": round(sum(rewards) / len(rewards), 4)}
+    mean_reward = sum(scores.reward) / len(scores.reward)
+    return {"accuracy": scores.accuracy, "reward": round(mean_reward, 4)}

@@ -14,7 +14,8 @@ SHUFFLED_MODULE = "learning.shuffled"
 """The module that registers `shuffled_<estimator>`."""
 DEFAULT_SFT = "sft_vrag_rl_qwen2_5_vl_7b"
 """The recipe of supervised training for systems whose papers have no supervised stage."""
-_GROUP = "+ablations="
+_ABLATION_GROUP = "+ablations="
+"""The beginning of an override that adds a file of the Hydra group of ablations."""
 
 
 def quoted(key: str, path: Path) -> str:
@@ -29,15 +30,17 @@ def base_overrides(
 
     An ablation that is a Hydra group comes before the profile.
     """
-    own = list(task.ablations[ablation].overrides) if ablation else []
+    overrides = task.ablations[ablation].overrides if ablation else ()
+    groups = [each for each in overrides if each.startswith(_ABLATION_GROUP)]
+    values = [each for each in overrides if not each.startswith(_ABLATION_GROUP)]
     return [
         "hydra.searchpath=[pkg://proof]",
-        *(each for each in own if each.startswith(_GROUP)),
+        *groups,
         "+profile=cpu",
         f"+recipe={task.system}",
         quoted("docagent.workspace", paths.task.workspace),
         quoted("docagent.run_dir", run_dir),
-        *(each for each in own if not each.startswith(_GROUP)),
+        *values,
     ]
 
 

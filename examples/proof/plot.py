@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +21,8 @@ from proof.unit import REWARD, SHUFFLED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ABLATIONS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9")
-_OWN = {REWARD: "#0072b2", SHUFFLED: "#999999"}
+_COLOURS_OF_ABLATIONS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9")
+_COLOURS_OF_ARMS = {REWARD: "#0072b2", SHUFFLED: "#999999"}
 
 
 def draw_results(results: Sequence[UnitResult], path: Path) -> Path:
@@ -56,11 +57,10 @@ def draw_results(results: Sequence[UnitResult], path: Path) -> Path:
 
 
 def _colours(arms: Sequence[str]) -> dict[str, str]:
-    others = [arm for arm in arms if arm not in _OWN]
-    return {
-        **_OWN,
-        **{arm: _ABLATIONS[place % len(_ABLATIONS)] for place, arm in enumerate(others)},
-    }
+    """Return a colour for each arm; with many ablations, colours repeat."""
+    ablations = [arm for arm in arms if arm not in _COLOURS_OF_ARMS]
+    colours = zip(ablations, itertools.cycle(_COLOURS_OF_ABLATIONS), strict=False)
+    return {**_COLOURS_OF_ARMS, **dict(colours)}
 
 
 def _curves(axes: Axes, runs: Sequence[Sequence[UnitResult]], colours: dict[str, str]) -> None:
@@ -80,20 +80,21 @@ def _curves(axes: Axes, runs: Sequence[Sequence[UnitResult]], colours: dict[str,
 
 
 def _bars(axes: Axes, runs: Sequence[Sequence[UnitResult]], colours: dict[str, str]) -> None:
-    for place, group in enumerate(runs):
+    for position, group in enumerate(runs):
         values = {
             "warm start": ([run.before.accuracy for run in group], "#bbbbbb"),
             "trained": ([run.after.accuracy for run in group], colours[group[0].arm]),
             "trained, blank pages": ([run.blank_after.accuracy for run in group], "#eeeeee"),
         }
-        for number, (name, (found, colour)) in enumerate(values.items()):
-            at = place + 0.27 * (number - 1)
-            label = name if place == 0 else None
-            mean = over_seeds(found).mean
+        for number, (name, (accuracies, colour)) in enumerate(values.items()):
+            x = position + 0.27 * (number - 1)
+            label = name if position == 0 else None
+            mean = over_seeds(accuracies).mean
             axes.bar(
-                at, mean, width=0.25, color=colour, edgecolor="#555555", linewidth=0.5, label=label
+                x, mean, width=0.25, color=colour, edgecolor="#555555", linewidth=0.5, label=label
             )
-            axes.plot([at] * len(found), found, ".", color="#333333", markersize=3)
+            # a dot for each seed
+            axes.plot([x] * len(accuracies), accuracies, ".", color="#333333", markersize=3)
     axes.set_xticks(
         range(len(runs)), [group[0].arm.replace("_", "\n") for group in runs], fontsize=7
     )

@@ -35,10 +35,12 @@ def clustered_gain(
             "give one of each for every question"
         )
     gains = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
-    names, place = np.unique(np.asarray(documents), return_inverse=True)
-    table = np.stack(
-        [np.bincount(place, gains, len(names)), np.bincount(place, minlength=len(names))], 1
-    )
-    draws = np.concatenate(list(resampled(table, DRAWS, seed)))
+
+    # for each document, the sum of its questions' gains and the number of its questions
+    names, document_of = np.unique(np.asarray(documents), return_inverse=True)
+    sums = np.bincount(document_of, gains, len(names))
+    counts = np.bincount(document_of, minlength=len(names))
+
+    draws = np.concatenate(list(resampled(np.stack([sums, counts], axis=1), DRAWS, seed)))
     low, high = ends(draws[:, 0] / draws[:, 1])
     return Interval(float(gains.mean()), float(low), float(high))

@@ -51,10 +51,11 @@ def run_unit(
     """
     task = unit.task
     paths = ProofPaths(root.resolve(), unit.system)
-    _stamp(paths.run(unit) / "settings.txt", settings_digest(task))
+    folder = paths.run(unit)
+    _check_settings(folder / "settings.txt", settings_digest(task))
     make_workspace(task, paths.task)
     warm_start = make_warm_start(unit, paths, python)
-    folder = paths.run(unit)
+
     if not is_complete(folder / "run", unit.steps):
         arguments = [
             "--config-name",
@@ -62,6 +63,7 @@ def run_unit(
             *rl_overrides(unit, paths, estimator_of(unit, paths)),
         ]
         Trainer(PPO_MODULE, arguments, folder, python).run()
+
     result = read_run(
         folder / "run",
         unit,
@@ -70,7 +72,11 @@ def run_unit(
         commit=commit_of_code(),
         warm_start=warm_start,
     )
-    (write_again if again else write_result)(result, results)
+    if again:
+        write_again(result, results)
+    else:
+        write_result(result, results)
+
     floors = results / unit.system / FLOORS
     if unit.arm == REWARD and not floors.is_file():
         atomic_write(floors, json.dumps(measure_floors(unit, paths), indent=1) + "\n")
@@ -103,8 +109,8 @@ def commit_of_code() -> str:
     return head.stdout[:10]
 
 
-def _stamp(file: Path, settings: str) -> None:
-    """Check that a run continues with the settings with which it began."""
+def _check_settings(file: Path, settings: str) -> None:
+    """Check that a run continues with the settings with which it began; a new run records them."""
     if file.is_file() and file.read_text(encoding="utf-8").strip() != settings:
         raise UserError(
             f"{file.parent} holds a run with other settings; move it away, or choose another --out"

@@ -28,7 +28,7 @@ def make_table(folder: Path = RESULTS) -> str:
         [
             *("### Units", _units(results)),
             *("### Measured again", _again(results, read_again(folder))),
-            *("### The recipe less the other arms", _beside(results)),
+            *("### The recipe less the other arms", _differences(results)),
             *("### Floors and ceiling", _floors(results, folder)),
             _missing(results),
         ]
@@ -60,14 +60,14 @@ def groups(results: Iterable[UnitResult]) -> list[list[UnitResult]]:
     for result in sorted(results, key=lambda r: r.seed):
         key = (result.system, result.arm, result.settings, not result.current)
         found.setdefault(key, []).append(result)
-    order = {
-        (unit.system, unit.arm): place
-        for place, unit in enumerate(in_order(_written(), seeds=(0,)))
-    }
-    return [
-        found[key]
-        for key in sorted(found, key=lambda key: (key[0], order.get(key[:2], len(order)), key))
-    ]
+    units = in_order(_written(), seeds=(0,))
+    position = {(unit.system, unit.arm): number for number, unit in enumerate(units)}
+
+    def order(key: tuple[str, str, str, bool]) -> tuple[str, int, tuple[str, str, str, bool]]:
+        system, arm, *_ = key
+        return system, position.get((system, arm), len(position)), key
+
+    return [found[key] for key in sorted(found, key=order)]
 
 
 def gain_of(result: UnitResult) -> Interval:
@@ -123,7 +123,7 @@ def _again(results: Sequence[UnitResult], later: Sequence[UnitResult]) -> str:
     return _grid(("system", "unit", "commit", "trained", "gain", "commit", "trained", "gain"), rows)
 
 
-def _beside(results: Sequence[UnitResult]) -> str:
+def _differences(results: Sequence[UnitResult]) -> str:
     """Return the table of differences between the recipe and each other arm after training.
 
     Differences are taken seed by seed, since both arms answered the same questions.
@@ -131,19 +131,34 @@ def _beside(results: Sequence[UnitResult]) -> str:
     recipe = {(run.system, run.seed): run for run in results if run.arm == REWARD and run.current}
     rows = []
     for group in groups(results):
-        pairs = [(recipe[key], run) for run in group if (key := (run.system, run.seed)) in recipe]
-        if group[0].arm == REWARD or not group[0].current or not pairs:
+        # the arm's runs that have a run of the recipe with the same seed
+        runs = [run for run in group if (run.system, run.seed) in recipe]
+        if group[0].arm == REWARD or not group[0].current or not runs:
             continue
-        each = [
-            clustered_gain(run.after.right, own.after.right, own.after.documents)
-            for own, run in pairs
-        ]
-        mean = over_seeds([interval.mean for interval in each]) if len(each) > 1 else each[0]
-        same = ["yes" if own.before.right == run.before.right else "no" for own, run in pairs]
-        seeds = ", ".join(str(run.seed) for _, run in pairs)
-        intervals = ", ".join(map(str, each))
+
+        differences = []
+        same_answers_before = []
+        for run in runs:
+            of_recipe = recipe[run.system, run.seed]
+            differences.append(
+                clustered_gain(run.after.right, of_recipe.after.right, of_recipe.after.documents)
+            )
+            is_same = of_recipe.before.right == run.before.right
+            same_answers_before.append("yes" if is_same else "no")
+
+        # with a single seed, the interval is over documents
+        mean = differences[0]
+        if len(differences) > 1:
+            mean = over_seeds([difference.mean for difference in differences])
         rows.append(
-            [f"`{group[0].system}`", group[0].arm, seeds, str(mean), intervals, ", ".join(same)]
+            [
+                f"`{group[0].system}`",
+                group[0].arm,
+                ", ".join(str(run.seed) for run in runs),
+                str(mean),
+                ", ".join(map(str, differences)),
+                ", ".join(same_answers_before),
+            ]
         )
     return _grid(
         ("system", "arm", "seeds", "recipe less arm", "of each seed", "same answers before"), rows

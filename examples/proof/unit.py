@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,10 +115,9 @@ def in_order(
         if lacking := [system for system, task in tasks.items() if arm not in arms(task)]:
             known = ", ".join(arms(tasks[lacking[0]]))
             raise UserError(f"{lacking[0]} has no arm {arm!r}; it has {known}")
-    most = max((len(arms(task)) for task in tasks.values()), default=0)
     for seed in seeds:
-        for place in range(most):
-            for system, task in tasks.items():
-                known = arms(task)
-                if place < len(known) and (not chosen or known[place] in chosen):
-                    yield Unit(system, known[place], seed)
+        # the first arms of all systems, then their second arms, and so on
+        for arms_of_systems in itertools.zip_longest(*map(arms, tasks.values())):
+            for system, arm in zip(tasks, arms_of_systems, strict=True):
+                if arm is not None and (not chosen or arm in chosen):
+                    yield Unit(system, arm, seed)

@@ -28,7 +28,7 @@ from proof.tasks.base import Part, ProofTask, Sizes
 from proof.unit import ProofPaths, Unit
 from trial import ScriptedTrajectory, Setting, play_scripted, play_trial
 
-SAMPLE = "warm_start.json"
+CHOICE = "warm_start.json"
 """The file beside the weights that records how the checkpoint was chosen."""
 
 
@@ -51,8 +51,9 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     """
     target = paths.warm_start(unit)
     task = unit.task
-    if (target / SAMPLE).is_file():
-        return _made(target / SAMPLE, task.sizes)
+    if (target / CHOICE).is_file():
+        return _read_choice(target / CHOICE, task.sizes)
+
     began = time.monotonic()
     folder = target.with_name(f"{target.name}-sft")
     shutil.rmtree(folder, ignore_errors=True)
@@ -60,12 +61,13 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     processor = processor_of(model)
     ablation = unit.ablation if unit.own_warm_start else None
     setting = setting_of(task, paths, ablation)
+
     samples = read_parquet(paths.task.data(Part.SFT))
-    played = script_trajectories(task, setting, processor, samples, ablation)
-    rows = [
-        row for trajectory in played for row in sft_rows(trajectory.trajectory, trajectory.ledgers)
-    ]
-    file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
+    rows = []
+    for played in script_trajectories(task, setting, processor, samples, ablation):
+        rows += sft_rows(played.trajectory, played.ledgers)
+    rows_file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
+
     checkpoints = folder / "run" / "checkpoints"
     dev = read_parquet(paths.task.data(Part.DEV))
 
@@ -74,23 +76,25 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
         return accuracy(task, setting, _weights(checkpoints, step), dev, unit.seed)
 
     def train(steps: int) -> None:
-        command = sft_command(task, file, model, paths, folder / "run", steps)
+        command = sft_command(task, rows_file, model, paths, folder / "run", steps)
         Trainer(SFT_MODULE, command, folder, python).run()
 
-    last = _train(task.sizes, train, measure)
-    chosen, measured = choose(checkpoint_steps(checkpoints), measure, task.sizes.ceiling)
-    sample = {
-        "step": chosen,
-        **_asked(task.sizes),
-        "dev_accuracy": measured | {last: measure(last)},
+    last_step = _train(task.sizes, train, measure)
+    chosen_step, measured = choose(checkpoint_steps(checkpoints), measure, task.sizes.ceiling)
+    choice = {
+        "step": chosen_step,
+        "ceiling": task.sizes.ceiling,
+        "sft_steps": task.sizes.sft_steps,
+        "sft_every": task.sizes.sft_every,
+        "dev_accuracy": measured | {last_step: measure(last_step)},
         "rows": len(rows),
         "seconds": round(time.monotonic() - began, 1),
     }
-    with atomic_dir(target) as made:
-        shutil.copytree(_weights(checkpoints, chosen), made, dirs_exist_ok=True)
-        (made / SAMPLE).write_text(json.dumps(sample, indent=1) + "\n", encoding="utf-8")
+    with atomic_dir(target) as unfinished:
+        shutil.copytree(_weights(checkpoints, chosen_step), unfinished, dirs_exist_ok=True)
+        (unfinished / CHOICE).write_text(json.dumps(choice, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(checkpoints)
-    return sample
+    return choice
 
 
 def _train(sizes: Sizes, train: Callable[[int], None], measure: Callable[[int], float]) -> int:
@@ -107,17 +111,13 @@ def _train(sizes: Sizes, train: Callable[[int], None], measure: Callable[[int], 
     return sizes.sft_steps
 
 
-def _asked(sizes: Sizes) -> dict[str, Any]:
-    return {"ceiling": sizes.ceiling, "sft_steps": sizes.sft_steps, "sft_every": sizes.sft_every}
-
-
-def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
-    sample = json.loads(file.read_text(encoding="utf-8"))
-    if not sizes.chose(sample):
+def _read_choice(file: Path, sizes: Sizes) -> dict[str, Any]:
+    choice = json.loads(file.read_text(encoding="utf-8"))
+    if not sizes.chose(choice):
         raise UserError(
             f"{file.parent} was chosen with other sizes; move it away, or choose another --out"
         )
-    return sample
+    return choice
 
 
 def setting_of(task: ProofTask, paths: ProofPaths, ablation: str | None = None) -> Setting:
@@ -144,9 +144,9 @@ def script_trajectories(
     )
 
     async def play() -> list[ScriptedTrajectory]:
-        played = []
+        scripted = []
         for sample in samples:
-            trajectory = await play_scripted(
+            played = await play_scripted(
                 sample,
                 task.player(sample, ablation),
                 env=resources.environment(validate=False),
@@ -156,13 +156,13 @@ def script_trajectories(
                 limits=setting.limits,
             )
             # an ablation may lack what a right answer needs
-            if ablation is None and not right(trajectory.trajectory):
-                said = [turn.text for turn in trajectory.trajectory.turns]
+            if ablation is None and not right(played.trajectory):
+                turns = [turn.text for turn in played.trajectory.turns]
                 raise InfrastructureError(
-                    f"the script's answer to {sample.question_id} is not right; its turns: {said}"
+                    f"the script's answer to {sample.question_id} is not right; its turns: {turns}"
                 )
-            played.append(trajectory)
-        return played
+            scripted.append(played)
+        return scripted
 
     return asyncio.run(play())
 

@@ -73,25 +73,34 @@ def study_command(
 
 
 def _do(step: Step, paths: StudyPaths, *, dry_run: bool) -> None:
+    """Print a command and run it, unless it is listed in `done.json`."""
     console = Console(stderr=True, soft_wrap=True)
     variables = environment(paths.root)
     line = shown(step, variables)
-    done = json.loads(paths.done.read_text(encoding="utf-8")) if paths.done.is_file() else []
-    again = (
-        step.minutes is not None
-        or step.words[1:2] == ("report",)
-        or "small_model.figure" in step.words
-    )
-    if line in done and not again:
+    done: list[str] = []
+    if paths.done.is_file():
+        done = json.loads(paths.done.read_text(encoding="utf-8"))
+
+    if line in done and not _is_repeated(step):
         console.print(f"done: {line}", markup=False, style="dim")
         return
     console.print(line, markup=False, highlight=False)
-    if not dry_run:
-        run(step, variables)
-        atomic_write(
-            paths.done,
-            json.dumps([*(each for each in done if each != line), line], indent=1) + "\n",
-        )
+    if dry_run:
+        return
+
+    run(step, variables)
+    # a command that is repeated moves to the end
+    others = [each for each in done if each != line]
+    atomic_write(paths.done, json.dumps([*others, line], indent=1) + "\n")
+
+
+def _is_repeated(step: Step) -> bool:
+    """Return whether a command runs again although it succeeded before.
+
+    Training continues for as many minutes again; reports and pictures cover the runs so far.
+    """
+    is_report = step.words[1:2] == ("report",) or "small_model.figure" in step.words
+    return step.minutes is not None or is_report
 
 
 if __name__ == "__main__":

@@ -59,13 +59,20 @@ def bars(report: Mapping[str, Any], measure: str) -> tuple[str, list[Bar]]:
             for number in (*benchmark["answers"], *benchmark["use"]):
                 if number["measure"] == measure and number["value"] is not None:
                     title = number["title"] + (" †" if number["rule_judge"] else "")
-                    low, high = (
-                        None if number[end] is None else 100 * number[end]
-                        for end in ("low", "high")
+                    found.append(
+                        Bar(
+                            run["name"],
+                            name,
+                            value=100 * number["value"],
+                            low=_per_cent(number["low"]),
+                            high=_per_cent(number["high"]),
+                        )
                     )
-                    value = 100 * number["value"]
-                    found.append(Bar(run["name"], name, value, low, high))
     return title, found
+
+
+def _per_cent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def rewards(metrics: Path) -> list[float]:
@@ -88,17 +95,20 @@ def draw(report: Mapping[str, Any], curve: Sequence[float]) -> str:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    panels = [
-        (title, found) for title, found in (bars(report, measure) for measure in MEASURES) if found
-    ]
+    panels = []
+    for measure in MEASURES:
+        title, found = bars(report, measure)
+        if found:
+            panels.append((title, found))
+
     with pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 8}):
         count = len(panels) + bool(curve)
         figure, axes = pyplot.subplots(
             1, count, figsize=(3.2 * count, 3.6), layout="constrained", squeeze=False
         )
         runs = [run["name"] for run in report["runs"]]
-        for place, (title, found) in zip(axes[0], panels, strict=False):
-            _bars(place, title, found, runs)
+        for panel, (title, found) in zip(axes[0], panels, strict=False):
+            _bars(panel, title, found, runs)
         if curve:
             axes[0][-1].plot(range(1, len(curve) + 1), curve, color=COLOURS[0], marker=".")
             axes[0][-1].set(title="mean reward while training", xlabel="step of RL")
@@ -113,19 +123,16 @@ def _bars(axes: Axes, title: str, found: Sequence[Bar], runs: Sequence[str]) -> 
     sets = list(dict.fromkeys(bar.questions for bar in found))
     height = 0.8 / len(sets)
     for row, name in enumerate(sets):
-        own = [bar for bar in found if bar.questions == name]
-        places = [runs.index(bar.run) + height * (row - (len(sets) - 1) / 2) for bar in own]
-        # without an interval, the error bar has length 0
-        ends = [
-            [max(0.0, bar.value - (bar.value if bar.low is None else bar.low)) for bar in own],
-            [max(0.0, (bar.value if bar.high is None else bar.high) - bar.value) for bar in own],
-        ]
-        values = [bar.value for bar in own]
+        of_set = [bar for bar in found if bar.questions == name]
+        # the bars of a run lie beside each other, around the number of the run
+        offset = height * (row - (len(sets) - 1) / 2)
+        positions = [runs.index(bar.run) + offset for bar in of_set]
+        errors = [_error_lengths(bar) for bar in of_set]
         axes.barh(
-            places,
-            values,
+            positions,
+            [bar.value for bar in of_set],
             height,
-            xerr=ends,
+            xerr=list(zip(*errors, strict=True)),
             color=COLOURS[row % len(COLOURS)],
             label=name,
             ecolor="#555",
@@ -134,6 +141,13 @@ def _bars(axes: Axes, title: str, found: Sequence[Bar], runs: Sequence[str]) -> 
         title=title, xlabel="per cent", yticks=range(len(runs)), yticklabels=runs, xlim=(0, 105)
     )
     axes.invert_yaxis()
+
+
+def _error_lengths(bar: Bar) -> tuple[float, float]:
+    """Return the lengths of an error bar below and above its value; 0 without an interval."""
+    low = bar.value if bar.low is None else bar.low
+    high = bar.value if bar.high is None else bar.high
+    return max(0.0, bar.value - low), max(0.0, high - bar.value)
 
 
 def write(runs: Path) -> Path:

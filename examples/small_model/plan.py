@@ -92,10 +92,11 @@ def overlay(system: StudySystem) -> tuple[str, ...]:
     return ("hydra.searchpath=[pkg://small_model]", "+profile=cpu", f"+study={system.value}")
 
 
-def _set(key: str, path: Path) -> str:
+def _override(key: str, path: Path) -> str:
     """Return an override; a path with characters that mean something to Hydra is quoted."""
-    plain = re.fullmatch(r"[A-Za-z0-9/._:-]+", str(path))
-    return f"{key}={path if plain else QuotedString(str(path), Quote.single).with_quotes()}"
+    if re.fullmatch(r"[A-Za-z0-9/._:-]+", str(path)):
+        return f"{key}={path}"
+    return f"{key}={QuotedString(str(path), Quote.single).with_quotes()}"
 
 
 def _model(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
@@ -116,41 +117,40 @@ def _documents(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
 
 
 def _questions(paths: StudyPaths, settings: Settings) -> list[tuple[str, ...]]:
-    found = []
-    generate = (
-        "docagent-rl",
-        "data",
-        "generate",
-        "--store",
-        str(paths.store),
-        "--seed",
-        str(settings.seed),
-    )
-    generate += ("--config", str(HERE / "questions.yaml"))
-    for target, documents, split, limit in (
-        (paths.train, LEARNT, "train", settings.learnt_questions),
-        (paths.held_out, HELD_OUT, "val", settings.held_out_questions),
-    ):
-        filled, whole = (paths.parts / f"{target.stem}{end}.jsonl" for end in ("", "_all"))
-        named = [word for name in documents for word in ("--doc", name)]
-        found += [
-            (*generate, "--out", str(filled), *named, "--limit", str(limit), "--split", split),
-            ("python", "-m", "small_model.hand_checked", str(filled), str(whole), *documents),
-            (
-                "docagent-rl",
-                "data",
-                "convert",
-                str(whole),
-                "--store",
-                str(paths.store),
-                "--out",
-                str(target),
-            ),
-        ]
-    return found
+    return [
+        *_questions_of(paths, settings, paths.train, LEARNT, "train", settings.learnt_questions),
+        *_questions_of(
+            paths, settings, paths.held_out, HELD_OUT, "val", settings.held_out_questions
+        ),
+    ]
 
 
-def _played(
+def _questions_of(
+    paths: StudyPaths,
+    settings: Settings,
+    target: Path,
+    documents: Sequence[str],
+    split: str,
+    limit: int,
+) -> list[tuple[str, ...]]:
+    """Return the commands that write at most `limit` questions about each document to `target`."""
+    from_templates = str(paths.parts / f"{target.stem}.jsonl")
+    all_questions = str(paths.parts / f"{target.stem}_all.jsonl")
+    store = str(paths.store)
+
+    generate = ("docagent-rl", "data", "generate", "--store", store, "--seed", str(settings.seed))
+    generate += ("--config", str(HERE / "questions.yaml"), "--out", from_templates)
+    for name in documents:
+        generate += ("--doc", name)
+    generate += ("--limit", str(limit), "--split", split)
+
+    add = ("python", "-m", "small_model.hand_checked", from_templates, all_questions, *documents)
+    convert = ("docagent-rl", "data", "convert", all_questions)
+    convert += ("--store", store, "--out", str(target))
+    return [generate, add, convert]
+
+
+def _evaluation(
     system: StudySystem,
     paths: StudyPaths,
     agent: str,
@@ -160,17 +160,20 @@ def _played(
 ) -> Step:
     words = ("docagent-rl", "eval", system.recipe, "--data", str(paths.held_out))
     words += ("--out", str(paths.run(system, name)), "--agent", agent, "--seed", str(settings.seed))
-    words += ("--model", str(model)) if model else ()
+    if model is not None:
+        words += ("--model", str(model))
     return Step((*words, "--", *overlay(system)))
 
 
 def _before(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    alone = [_played(system, paths, agent, agent, settings, None) for agent in WITHOUT_MODEL]
-    return [
-        *alone,
-        *(_played(system, paths, agent, agent, settings, paths.model) for agent in BASELINES),
-        _played(system, paths, "system", "before", settings, paths.model),
+    without_model = [
+        _evaluation(system, paths, agent, agent, settings, None) for agent in WITHOUT_MODEL
     ]
+    baselines = [
+        _evaluation(system, paths, agent, agent, settings, paths.model) for agent in BASELINES
+    ]
+    original = _evaluation(system, paths, "system", "before", settings, paths.model)
+    return [*without_model, *baselines, original]
 
 
 def _collect(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
@@ -190,32 +193,32 @@ def _sft(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Ste
     encode += ("--val-fraction", "0.1", "--by", "question", "--max-length", "1536")
     train = ("python", "-m", "verl.trainer.sft_trainer", "--config-name", "sft_small")
     train += ("--config-dir", str(HERE / "study"), f"docagent.system={system.value}")
-    train += (_set("model.path", paths.model), _set("docagent.run_dir", paths.run(system, "sft")))
-    train += (_set("data.train_files", rows), _set("data.val_files", rows.parent / "val.parquet"))
+    train += (
+        _override("model.path", paths.model),
+        _override("docagent.run_dir", paths.run(system, "sft")),
+    )
+    train += (
+        _override("data.train_files", rows),
+        _override("data.val_files", rows.parent / "val.parquet"),
+    )
     train += (f"trainer.total_training_steps={settings.sft_steps}",)
     return [Step(encode), Step(train)]
 
 
 def _after_sft(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    return [_played(system, paths, "system", "after_sft", settings, paths.tuned(system))]
+    return [_evaluation(system, paths, "system", "after_sft", settings, paths.tuned(system))]
 
 
 def _rl(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    train = (
-        "python",
-        "-m",
-        "verl.trainer.main_ppo",
-        "--config-name",
-        system.recipe,
-        *overlay(system),
-    )
-    train += (_set("actor_rollout_ref.model.path", paths.tuned(system)),)
-    train += (_set("docagent.run_dir", paths.run(system, "rl")),)
+    train = ("python", "-m", "verl.trainer.main_ppo", "--config-name", system.recipe)
+    train += overlay(system)
+    train += (_override("actor_rollout_ref.model.path", paths.tuned(system)),)
+    train += (_override("docagent.run_dir", paths.run(system, "rl")),)
     return [Step(train, minutes=settings.rl_minutes)]
 
 
 def _after_rl(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
-    return [_played(system, paths, "system", "after_rl", settings, paths.run(system, "rl"))]
+    return [_evaluation(system, paths, "system", "after_rl", settings, paths.run(system, "rl"))]
 
 
 def _report(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[Step]:
@@ -224,13 +227,14 @@ def _report(system: StudySystem, paths: StudyPaths, settings: Settings) -> list[
         out = str(paths.run(system, name))
         return Step(("docagent-rl", "report", *folders, "--out", out, "--force", *more))
 
-    everyone = (*WITHOUT_MODEL, *BASELINES, *TUNED)
-    there = [
-        name for name in everyone if (paths.run(system, name) / "report.json").is_file()
-    ] or everyone
-    pairs = [pair for pair in itertools.pairwise(TUNED) if set(pair) <= set(there)]
+    everything = (*WITHOUT_MODEL, *BASELINES, *TUNED)
+    evaluated = [name for name in everything if (paths.run(system, name) / "report.json").is_file()]
+    # before the first evaluation, `--dry-run` shows the commands for all of them
+    runs = evaluated or everything
+
+    pairs = [pair for pair in itertools.pairwise(TUNED) if set(pair) <= set(runs)]
     return [
-        report("report", there),
+        report("report", runs),
         *(report(f"report_{second}", (first, second), "--paired") for first, second in pairs),
         Step(("python", "-m", "small_model.figure", str(paths.run(system, "")))),
     ]

@@ -39,14 +39,13 @@ def _of(runs: Sequence[Mapping[str, Any]], name: str) -> str:
 def _cell(number: Mapping[str, Any] | None) -> str:
     if number is None or number["value"] is None:
         return ""
-    scale, digits = (100, 1) if number["unit"] == "%" else (1, 2)
-    ends = [number[key] for key in ("low", "high")]
-    shown = f"{scale * number['value']:.{digits}f}"
-    return (
-        shown
-        if None in ends
-        else f"{shown} [{', '.join(f'{scale * end:.{digits}f}' for end in ends)}]"
-    )
+
+    def shown(value: float) -> str:
+        return f"{100 * value:.1f}" if number["unit"] == "%" else f"{value:.2f}"
+
+    if number["low"] is None or number["high"] is None:
+        return shown(number["value"])
+    return f"{shown(number['value'])} [{shown(number['low'])}, {shown(number['high'])}]"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
 ASYNCHRONOUS = "trainer.v1.trainer_mode=docagent_colocate_async"
 SAMPLER = "trainer.v1.sampler"
-SETTINGS = {
+SETTINGS: dict[str, tuple[str, ...]] = {
     "sync": ("trainer.v1.trainer_mode=docagent_sync",),
     "colocate_async": (ASYNCHRONOUS,),
     "colocate_async, drop after 2": (ASYNCHRONOUS, f"{SAMPLER}.max_off_policy_threshold=2"),
@@ -36,6 +36,7 @@ SETTINGS = {
         "ray_kwargs.ray_init.num_gpus=2",
     ),
 }
+"""The settings that are compared: the overrides of each run, by the name in the table."""
 
 
 @app.command()
@@ -64,14 +65,10 @@ def train(
 ) -> None:
     """Run the trainer on the demo, without checkpoints, with a validation every four steps."""
     command = [
-        *(
-            sys.executable,
-            "-m",
-            "verl.trainer.main_ppo",
-            "--config-name",
-            "vrag_rl_qwen3_vl_4b",
-            "+profile=cpu",
-        ),
+        sys.executable,
+        *("-m", "verl.trainer.main_ppo"),
+        *("--config-name", "vrag_rl_qwen3_vl_4b"),
+        "+profile=cpu",
         f"docagent.workspace={workspace}",
         f"docagent.run_dir={folder}",
         "docagent.retriever.kind=staleness.slow:SlowRetriever",

@@ -24,19 +24,19 @@ class Measured:
     """Number of trajectories that were trained on."""
     dropped: float
     """Number of groups that were sampled and not trained on."""
-    lag: float
+    updates_behind: float
     """Mean number of updates between the last weights that sampled a trajectory and the weights
     that it trains.
     """
-    lag_most: float
+    most_updates_behind: float
     """Largest number of updates between the first weights that sampled a trajectory and the weights
     that it trains.
     """
-    span: float
+    versions: float
     """Mean number of versions of the weights that sampled a trajectory."""
-    span_most: float
+    most_versions: float
     """Largest number of versions of the weights that sampled a trajectory."""
-    apart: float
+    server_kl: float
     """Mean KL between server and trainer over the steps, in nats per token."""
 
 
@@ -44,24 +44,24 @@ def read_run(folder: Path) -> Measured:
     """Read the metrics of a run's steps."""
     files = sorted((folder / "metrics").glob("[0-9]*.json"), key=lambda file: int(file.stem))
     steps = [json.loads(file.read_text()) for file in files]
-    late = steps[1:]
+    measured_steps = steps[1:]
 
     def mean(name: str) -> float:
-        return fmean(step[f"{OFF_POLICY}/{name}/mean"] for step in late)
+        return fmean(step[f"{OFF_POLICY}/{name}/mean"] for step in measured_steps)
 
     def most(name: str) -> float:
-        return max(step[f"{OFF_POLICY}/{name}/max"] for step in late)
+        return max(step[f"{OFF_POLICY}/{name}/max"] for step in measured_steps)
 
     return Measured(
         steps=len(steps),
-        step_s=fmean(step["timing_s/step"] for step in late),
-        played=int(sum(step["docagent/trajectories/trained"] for step in late)),
-        dropped=sum(step.get(f"{OFF_POLICY}/evicted_samples", 0) for step in late),
-        lag=mean("trajectory_staleness"),
-        lag_most=most("trajectory_staleness_worst"),
-        span=mean("trajectory_spans"),
-        span_most=most("trajectory_spans"),
-        apart=fmean(step["rollout_corr/kl"] for step in late),
+        step_s=fmean(step["timing_s/step"] for step in measured_steps),
+        played=int(sum(step["docagent/trajectories/trained"] for step in measured_steps)),
+        dropped=sum(step.get(f"{OFF_POLICY}/evicted_samples", 0) for step in measured_steps),
+        updates_behind=mean("trajectory_staleness"),
+        most_updates_behind=most("trajectory_staleness_worst"),
+        versions=mean("trajectory_spans"),
+        most_versions=most("trajectory_spans"),
+        server_kl=fmean(step["rollout_corr/kl"] for step in measured_steps),
     )
 
 
@@ -83,9 +83,9 @@ def table(runs: dict[str, Measured]) -> str:
             f"{run.step_s:.1f}",
             str(run.played),
             f"{run.dropped:.0f}",
-            f"{run.lag:.2f} ({run.lag_most:.0f})",
-            f"{run.span:.2f} ({run.span_most:.0f})",
-            f"{run.apart:.1e}",
+            f"{run.updates_behind:.2f} ({run.most_updates_behind:.0f})",
+            f"{run.versions:.2f} ({run.most_versions:.0f})",
+            f"{run.server_kl:.1e}",
         )
         lines.append(" | ".join(cells))
     return "\n".join(f"| {line} |" for line in lines)

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-_BEAT_S = 0.01
+_INTERVAL_S = 0.01
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Pulse:
     """A task that wakes every 10 ms.
 
     Attributes:
-        worst_cpu_s: the longest that the event loop's thread itself worked between two beats, in
+        worst_cpu_s: the longest that the event loop's thread itself worked between two wakings, in
             seconds of its CPU: a busy machine does not change it.
     """
 
@@ -24,11 +24,11 @@ class Pulse:
     async def __aenter__(self) -> Pulse:
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run())
-        await asyncio.sleep(2 * _BEAT_S)
+        await asyncio.sleep(2 * _INTERVAL_S)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.sleep(2 * _BEAT_S)  # a last beat, behind whatever came just now
+        await asyncio.sleep(2 * _INTERVAL_S)  # a last waking, behind whatever came just now
         self._task.cancel()
 
     def answers(self, patience_s: float) -> bool:
@@ -40,6 +40,6 @@ class Pulse:
     async def _run(self) -> None:
         worked = time.thread_time()
         while True:
-            await asyncio.sleep(_BEAT_S)
+            await asyncio.sleep(_INTERVAL_S)
             cpu = time.thread_time()
             self.worst_cpu_s, worked = max(self.worst_cpu_s, cpu - worked), cpu

@@ -50,13 +50,13 @@ def test_which_text_is_taken(layer, mode, shows, text, source, reason):
 
 @pytest.mark.usefixtures("quick_ocr")
 def test_a_sparse_layer_gives_way_to_more_text_and_a_page_has_time_of_its_own(monkeypatch):
-    beats: list[str] = []
-    monkeypatch.setattr(workers, "_listeners", [beats.append])
+    reports: list[str] = []
+    monkeypatch.setattr(workers, "_listeners", [reports.append])
     text, reading = read(TextLayer("a stamp of 2020", hidden=lambda: True))
     assert (text, reading.reason) == ("\n".join(TEXT), TextReason.SPARSE)
     text, reading = read(TextLayer("a stamp of 2020", hidden=lambda: True), shows=TEXT[:1])
     assert (text, reading.reason) == (TEXT[0], TextReason.SPARSE)
-    assert beats == ["page 1 (OCR)"] * 2
+    assert reports == ["page 1 (OCR)"] * 2
 
 
 @pytest.mark.parametrize(("layer", "source"), [("", NONE), ("\ufffd\ufffd", LAYER)])

@@ -205,10 +205,10 @@ def test_what_stays_in_a_derived_store_is_the_same_object_or_a_copy(
 def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path):
     other = PageRef("deck", 2)
 
-    def face(ref):
+    def page_source(ref):
         return PageReplacement(None, None) if ref.page < 3 else PageReplacement(other, ref)
 
-    made = derive(store, tmp_path / "made", ["report.2023"], face, lambda *_: ()).document(
+    made = derive(store, tmp_path / "made", ["report.2023"], page_source, lambda *_: ()).document(
         "report.2023"
     )
     white, old = made.page(1), store.document("report.2023").page(1)

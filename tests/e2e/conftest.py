@@ -140,13 +140,14 @@ class Run:
         process = self.start()
         deadline = time.monotonic() + timeout
         found: list[psutil.Process] = []
-        looked = 0.0
+        listed_at = 0.0
         try:
             while not condition():
                 assert process.poll() is None, self.said[-6000:]
                 assert time.monotonic() < deadline, self.said[-6000:]
-                if time.monotonic() > looked + 1:
-                    found, looked = list(members(self.folder)), time.monotonic()
+                if time.monotonic() > listed_at + 1:
+                    found = list(members(self.folder))
+                    listed_at = time.monotonic()
                 time.sleep(every)
             end(found)
         finally:

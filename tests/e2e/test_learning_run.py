@@ -8,7 +8,7 @@ from statistics import covariance
 
 import pytest
 
-from learning.warm_start import SAMPLE
+from learning.warm_start import CHOICE
 from tests.e2e.learning import KEY, SETTINGS, first_trajectories, log_probs, play
 
 
@@ -34,7 +34,7 @@ def test_what_was_rewarded_becomes_likelier(learned, tmp_path):
 
 
 def test_the_warm_start_fails_most_questions(learned):
-    sample = json.loads((learned.paths.warm_start(KEY.seed) / SAMPLE).read_text())
+    sample = json.loads((learned.paths.warm_start(KEY.seed) / CHOICE).read_text())
     assert sample["dev_accuracy"][str(sample["step"])] < SETTINGS.ceiling
     assert learned.result.before.accuracy < 0.6
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 CASES = 6
 _FEW, _MANY = 6, 256
 _LATE_S = 0.5
-"""CPU seconds that the event loop's thread may work between two beats, among many trajectories."""
+"""CPU seconds for which the event loop's thread may work at a time, among many trajectories."""
 _RELEASED = "docagent.env.variant=released"
 _SHARED = ("++docagent.env.search.text_ranking=shared", "docagent.text_retriever=null")
 VARIANTS = (

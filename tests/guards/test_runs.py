@@ -280,9 +280,9 @@ def test_a_run_that_sigterm_asks_to_end_has_a_status_for_requeueing(tmp_path, mo
     finally:
         signal.signal(signal.SIGTERM, before)
     assert capsys.readouterr().err.startswith("docagent-rl: SIGTERM: ")
-    assert (list(store), asked.obeyed()) == (["stop"], False)
-    stopping.StopWish(10.0).obey()
-    assert asked.obeyed()
+    assert (list(store), asked.confirmed()) == (["stop"], False)
+    stopping.StopRequest(10.0).confirm()
+    assert asked.confirmed()
     assert stopping.REQUEUE == 75
 
 

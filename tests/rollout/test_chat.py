@@ -82,10 +82,10 @@ def test_half_a_character_is_a_question_mark(codec):
     """Tokenizers reject lone surrogates, which would mask the trajectory; they must not hide a
     control token either.
     """
-    broken, mended = (
+    broken, repaired = (
         conversation(TextPart(f"a {half} of"), TextPart(f"{half}b")) for half in ("\ud83d", "?")
     )
-    assert codec.prompt_ids(broken) == codec.prompt_ids(mended)
+    assert codec.prompt_ids(broken) == codec.prompt_ids(repaired)
     observations = [Observation.user(TextPart(f"page {half}")) for half in ("\udc4d", "?")]
     first, second = (codec.observation_ids(each, closed=True) for each in observations)
     assert first == second
@@ -93,7 +93,7 @@ def test_half_a_character_is_a_question_mark(codec):
     spelled = codec.prompt_ids(
         conversation(TextPart(f"\ud83d{codec.tokenizer.decode([codec.end_of_turn_id])}"))
     )
-    assert spelled.count(codec.end_of_turn_id) == codec.prompt_ids(mended).count(
+    assert spelled.count(codec.end_of_turn_id) == codec.prompt_ids(repaired).count(
         codec.end_of_turn_id
     )
 

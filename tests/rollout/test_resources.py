@@ -257,8 +257,8 @@ def test_pages_that_were_drawn_are_kept_where_a_run_says(world, processor):
 
 def test_images_are_kept_as_a_run_says(world, processor):
     own = opened(world, processor, system="vrag_rl", rollout={"image_cache_mb": 3})
-    assert own.encoder._kept.maxsize == 3 << 20
-    assert opened(world, processor, system="vrag_rl").encoder._kept.maxsize == CAPACITY
+    assert own.encoder._own_cache.maxsize == 3 << 20
+    assert opened(world, processor, system="vrag_rl").encoder._own_cache.maxsize == CAPACITY
 
 
 def test_a_template_that_breaks_rows_is_refused_before_a_trajectory(world, processor):

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.checkpoints.manifest import write_tracker
 from docagent_rl.watch.run import RunWatch
-from docagent_rl.watch.stopping import StopWish
+from docagent_rl.watch.stopping import StopRequest
 
 STOP_S = 2.0
 
@@ -21,16 +21,16 @@ class TaskRunner:
         """Train until the run is asked to end; make a last step if it `finishes`, or continue
         forever if it `hangs`.
         """
-        wish = StopWish(STOP_S)
+        request = StopRequest(STOP_S)
         write_tracker(Path(folder), 1)
         Path(folder, "training").touch()
-        while kind == "hangs" or not wish.asked:
+        while kind == "hangs" or not request.asked:
             time.sleep(0.1)
         if kind == "obeys":
-            while not wish.overdue:
+            while not request.overdue:
                 time.sleep(0.1)
             write_tracker(Path(folder), 2)
-            wish.obey()
+            request.confirm()
 
 
 def main(folder: str, kind: str) -> None:

@@ -14,7 +14,7 @@ from ray.experimental import internal_kv
 from docagent_rl.checkpoints.manifest import TRACKER, write_tracker
 from docagent_rl.watch import stopping
 from docagent_rl.watch.processes import RUN_VARIABLE
-from docagent_rl.watch.stopping import StopSignal, StopWish
+from docagent_rl.watch.stopping import StopRequest, StopSignal
 from tests.watch.conftest import until
 
 
@@ -51,28 +51,28 @@ def asked(tmp_path, monkeypatch):
 
 
 def test_a_wish_reaches_the_trainer_and_its_answer_the_driver(asked, store, clock, capsys):
-    wish = StopWish(10.0)
+    request = StopRequest(10.0)
     assert asked.look() is None
-    assert (asked.came, wish.asked, store) == (False, False, {})
+    assert (asked.received, request.asked, store) == (False, False, {})
     signal.raise_signal(signal.SIGTERM)
     for _ in range(2):
         assert asked.look() is None
     (line,) = capsys.readouterr().err.splitlines()
     assert all(part in line for part in ("SIGTERM", "docagent.watch.stop_s", "status 75"))
-    assert wish.asked is False  # it asks once a second
+    assert request.asked is False  # it asks once a second
     clock.now = 1.0
-    assert (wish.asked, wish.overdue, asked.obeyed()) == (True, False, False)
+    assert (request.asked, request.overdue, asked.confirmed()) == (True, False, False)
     clock.now = 11.0
-    assert (wish.overdue, asked.look()) == (True, None)
-    wish.obey()
-    assert asked.obeyed()
+    assert (request.overdue, asked.look()) == (True, None)
+    request.confirm()
+    assert asked.confirmed()
 
 
 def test_another_start_of_the_same_cluster_is_not_asked(asked, store, clock, monkeypatch):
     signal.raise_signal(signal.SIGTERM)
     asked.look()
     monkeypatch.setenv(RUN_VARIABLE, "b2")
-    assert StopWish(10.0).asked is False
+    assert StopRequest(10.0).asked is False
 
 
 def test_a_run_that_does_not_end_is_ended_and_says_where_it_goes_on(asked, store, clock, tmp_path):
@@ -92,7 +92,7 @@ def test_a_second_signal_ends_it_at_once_and_so_does_one_before_ray(asked, store
     signal.raise_signal(signal.SIGTERM)
     assert "second SIGTERM" in asked.look()
     early = StopSignal(10.0, Path("/nowhere"))
-    early._note(signal.SIGTERM, None)
+    early._count(signal.SIGTERM, None)
     monkeypatch.setattr(stopping.ray, "is_initialized", lambda: False)
     assert "before Ray had started" in early.look()
 

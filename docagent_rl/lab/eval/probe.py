@@ -17,8 +17,8 @@ from docagent_rl.lab.eval.report.benchmark import authors
 from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, TextTable
 from docagent_rl.lab.eval.report.paired import Difference, compare
 from docagent_rl.lab.eval.report.statistics import DRAWS, FEWEST
-from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.samples.sample import Sample
 

@@ -247,7 +247,7 @@ def digest_of_prompts(prompts: Prompts) -> str:
 
 
 def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
-    """Fill in a part of a prompt with text from elsewhere, whose tags are defused."""
+    """Fill in a part of a prompt with text from elsewhere, whose tags are neutralized."""
     return prompt.render(part, **neutralized_values(values))
 
 

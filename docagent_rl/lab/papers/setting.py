@@ -102,7 +102,7 @@ class Setting(InWorkspace):
         return f"{self.manifest.system}/{LITERAL}" in ablation_names(self.model.recipe)
 
     def trainer_environment(self) -> dict[str, str]:
-        """Variables of the trainer: its GPUs, and that of the retriever."""
+        """Return the trainer's environment variables, with its GPUs and that of the retriever."""
         if self.miniature:
             return self.environment
         own = self.placement.trainer + self.placement.retriever

@@ -132,7 +132,7 @@ def digest(folder: Path) -> str:
     comes from. Weights that are saved again with other names or in other parts have another digest.
     """
     state = hashlib.sha256()
-    for path in _decisive(folder):
+    for path in _identifying_files(folder):
         state.update(f"{path.relative_to(folder).as_posix()}\0{_file_digest(path)}\n".encode())
     base = base_folder(folder)
     if base is not None:
@@ -140,21 +140,23 @@ def digest(folder: Path) -> str:
     return state.hexdigest()
 
 
-def _decisive(folder: Path) -> Iterator[Path]:
+def _identifying_files(folder: Path) -> Iterator[Path]:
+    """Yield the files on which a model's vectors depend, in a fixed order."""
     modules = read_json(folder / MODULES).get("list", [])
     paths = [str(module.get("path", "")) for module in modules if isinstance(module, dict)]
     for part in sorted({"", *paths}):
-        place = folder / part
-        if not place.resolve().is_relative_to(folder.resolve()):
+        module = folder / part
+        if not module.resolve().is_relative_to(folder.resolve()):
             raise UserError(
                 f"{folder / MODULES} names {part}, which is outside of the model's folder"
             )
-        yield from _first(place, _WEIGHTS)
-        yield from _first(place, ("tokenizer.json",)) or _all(place, _TOKENIZERS)
-        yield from _all(place, _SETTINGS)
+        yield from _first(module, _WEIGHTS)
+        yield from _first(module, ("tokenizer.json",)) or _all(module, _TOKENIZERS)
+        yield from _all(module, _SETTINGS)
 
 
 def _first(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
+    """Return the files that match the first pattern that any file matches."""
     return next((found for pattern in patterns if (found := sorted(folder.glob(pattern)))), [])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import re
 import threading
 from abc import ABC, abstractmethod
@@ -65,11 +66,9 @@ class Texts:
         them stay different, as they are when queries are compared by their words.
         """
         text = encodable(text).translate(_BREAKS)
-        return (
-            self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-            if self._special
-            else text
-        )
+        if self._special is None:
+            return text
+        return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
     def count(self, text: str) -> int:
         """Count the tokens of a text, without special tokens."""
@@ -362,7 +361,7 @@ def fingerprint(spec: EncoderSpec) -> str:
 
     This includes the model's weights and how it is used, but not its folder or name.
     """
-    content = {**spec.decisive(), "weights": spec.weights}
+    content = {**spec.vector_settings(), "weights": spec.weights}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -371,7 +370,11 @@ def prepare_image(page: Image.Image) -> Image.Image:
     page = page if page.mode == "RGB" else page.convert("RGB")
     width = max(page.width, _SMALLEST)
     height = max(page.height, _SMALLEST)
-    width, height = max(width, -(-height // _SLIMMEST)), max(height, -(-width // _SLIMMEST))
+    # only the shorter side can grow: the longer one is at most `_SLIMMEST` times as long
+    width, height = (
+        max(width, math.ceil(height / _SLIMMEST)),
+        max(height, math.ceil(width / _SLIMMEST)),
+    )
     if (width, height) == page.size:
         return page
     framed = Image.new("RGB", (width, height), "white")

@@ -156,7 +156,7 @@ class EncoderSpec(ModelSpec):
                 raise ValueError(f"a prompt for an image must contain {IMAGE_TOKEN}")
         return self
 
-    def decisive(self) -> dict[str, object]:
+    def vector_settings(self) -> dict[str, object]:
         """Return everything except the model's files on which vectors depend."""
         # without defaults, so that new fields do not invalidate existing indexes
         fields = self.model_dump(

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import DocumentStore, PageContent
 from docagent_rl.retrieval.base import FirstStage, Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.config import KEY, RerankConfig, RetrieverConfig
@@ -42,23 +43,25 @@ class RerankedRetriever:
         check_queries(queries, top_k)
         most = max(self._candidates, top_k)
         found = self._retriever.search(queries, doc_id=doc_id, top_k=most, exclude=exclude)
-        pairs = [
-            (query, hit.ref) for query, hits in zip(queries, found, strict=True) for hit in hits
-        ]
-        known = dict.fromkeys(pairs, 0.0)
-        if known:
-            scores = self.open().score([(query, self._store.page(ref)) for query, ref in known])
-            known = dict(zip(known, scores, strict=True))
-        return [
-            best_hits(
-                (
-                    Hit(hit.ref, known[query, hit.ref], FirstStage(rank, hit.score))
-                    for rank, hit in enumerate(hits, start=1)
-                ),
-                top_k,
-            )
-            for query, hits in zip(queries, found, strict=True)
-        ]
+
+        # a query that is asked twice is scored once
+        pairs: dict[tuple[str, PageRef], None] = {}
+        for query, hits in zip(queries, found, strict=True):
+            for hit in hits:
+                pairs[query, hit.ref] = None
+        scores: dict[tuple[str, PageRef], float] = {}
+        if pairs:
+            texts_and_pages = [(query, self._store.page(ref)) for query, ref in pairs]
+            scores = dict(zip(pairs, self.open().score(texts_and_pages), strict=True))
+
+        reranked = []
+        for query, hits in zip(queries, found, strict=True):
+            rescored = [
+                Hit(hit.ref, scores[query, hit.ref], FirstStage(rank, hit.score))
+                for rank, hit in enumerate(hits, start=1)
+            ]
+            reranked.append(best_hits(rescored, top_k))
+        return reranked
 
     def open(self) -> Reranker:
         """Return the model, which is loaded only once."""

@@ -79,7 +79,9 @@ def page_windows(documents: Iterable[StoredDocument], facts: EncoderFacts) -> It
     They depend only on the documents and the encoder, and are the same for any number of workers.
     """
     pages = (
-        PageRef(each.doc_id, number) for each in documents for number in range(1, each.pages + 1)
+        PageRef(document.doc_id, number)
+        for document in documents
+        for number in range(1, document.pages + 1)
     )
     while window := tuple(islice(pages, _BATCHES * facts.batch_size)):
         yield window

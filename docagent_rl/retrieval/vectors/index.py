@@ -221,21 +221,22 @@ class VectorIndex:
         """
         start, end = self.rows.span(doc_id)
         excluded = self.rows.rows(exclude)
+        # few pages are scored exactly at once; of many, only the best by their signs
         first_pass = self.signs if end - start > num_candidates(top_k) else None
-        scores = (
-            first_pass.scores(queries, start, end) if first_pass else self.scores(queries, doc_id)
-        )
+        if first_pass:
+            scores = first_pass.scores(queries, start, end)
+        else:
+            scores = self.scores(queries, doc_id)
         scores[:, excluded[(excluded >= start) & (excluded < end)] - start] = NO_SCORE
         if first_pass:
-            for query, found in zip(queries, scores, strict=True):
-                self._rescore(query, found, start, num_candidates(top_k))
-        return [
-            [
-                Hit(self.rows.ref(start + row), float(found[row]))
-                for row in top_rows(found, top_k, NO_SCORE)
-            ]
-            for found in scores
-        ]
+            for query, of_query in zip(queries, scores, strict=True):
+                self._rescore(query, of_query, start, num_candidates(top_k))
+
+        ranked = []
+        for of_query in scores:
+            best = top_rows(of_query, top_k, NO_SCORE)
+            ranked.append([Hit(self.rows.ref(start + row), float(of_query[row])) for row in best])
+        return ranked
 
     def _rescore(self, query: np.ndarray, found: np.ndarray, start: int, count: int) -> None:
         """Replace the `count` best first scores by exact scores, and all others by `NO_SCORE`.

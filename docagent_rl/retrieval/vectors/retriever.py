@@ -183,7 +183,7 @@ def _check_model(spec: dict[str, JsonValue], path: Path, model: str, store: Docu
     """Check that an index was built with the model of a configuration, in whatever folder it is."""
     asked = named_spec(model, named="docagent.retriever.model")
     built = EncoderSpec.read(spec, named=str(path))
-    if built.decisive() != asked.decisive():
+    if built.vector_settings() != asked.vector_settings():
         raise UserError(
             f"docagent.retriever.model={model}, but the index {path} was built with {built.model}, "
             "or with other prompts, resolution or lengths: name another index, or rebuild it with "

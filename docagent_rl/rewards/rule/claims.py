@@ -83,13 +83,14 @@ def claims_only(
     """
     wanted = [atoms[at] for at in hits]
     rest = [at for at in range(len(atoms)) if at not in hits]
-    if all(
+    consists_of_idle_words = all(
         atom.text in NEGATORS or atom.key in question.keys or is_idle(atom, question)
         for atom in wanted
-    ):
-        return all(is_grammar(atoms[at]) for at in rest) and not (
-            rest and all(map(is_grammar, wanted))
-        )
+    )
+    if consists_of_idle_words:
+        if rest and all(map(is_grammar, wanted)):
+            return False
+        return all(is_grammar(atoms[at]) for at in rest)
     labels = {at for at in rest if atoms[at].text in NUMBERED - question.asked}
     # "page 12" does not state the number 12
     if any(at + 1 in hits and atoms[at + 1].number is not None for at in labels):
@@ -97,8 +98,9 @@ def claims_only(
     if _is_related(atoms, hits):
         return False
     if not any(atom.text in NUMBERED for atom in wanted) and not NUMBERED & question.asked:
-        places = {at for at in labels if _is_count(atoms[at + 1 : at + 3])}
-        rest = [at for at in rest if at not in places and at - 1 not in places]
+        # a place in the document, such as "page 3"
+        counted_labels = {at for at in labels if _is_count(atoms[at + 1 : at + 3])}
+        rest = [at for at in rest if at not in counted_labels and at - 1 not in counted_labels]
     if all(is_idle(atoms[at], question) for at in rest):
         return True
     return is_alone and _is_own_sentence(atoms, hits, question, rest)

@@ -113,16 +113,17 @@ def _announced(text: str, *, cites: bool) -> str:
             spans.append((start, end))
     if not spans:
         return text
+    # an announced answer ends where the next announcement begins
     ends = [start for start, _ in spans[1:]] + [len(text)]
-    said = [text[end:until].strip(_EDGES) for (_, end), until in zip(spans, ends, strict=True)]
-    said = [_balanced(each) for each in said if _folded(each)]
-    if not said:
+    parts = [text[begin:end].strip(_EDGES) for (_, begin), end in zip(spans, ends, strict=True)]
+    answers = [_balanced(part) for part in parts if _folded(part)]
+    if not answers:
         return text if text[: spans[0][0]].strip(_EDGES) else ""
     contents = {
-        _folded(_without_citation(_without_closing(each, cites=cites), cites=cites))
-        for each in said
+        _folded(_without_citation(_without_closing(answer, cites=cites), cites=cites))
+        for answer in answers
     }
-    return said[-1] if len(contents) == 1 else text
+    return answers[-1] if len(contents) == 1 else text
 
 
 def _is_turned(text: str, at: int) -> bool:
@@ -183,11 +184,9 @@ def _without_citation(text: str, *, cites: bool = True) -> str:
 def _balanced(text: str) -> str:
     """Return text without the markers of a bold part that was cut in two."""
     text = text.strip(_EDGES).removeprefix(BOLD_END).lstrip(_EDGES)
-    return (
-        text
-        if text.count(BOLD) == text.count(BOLD_END)
-        else text.replace(BOLD, "").replace(BOLD_END, "")
-    )
+    if text.count(BOLD) == text.count(BOLD_END):
+        return text
+    return text.replace(BOLD, "").replace(BOLD_END, "")
 
 
 def _folded(text: str) -> str:

@@ -71,7 +71,7 @@ class DocAgentLoopWorker(_Worker):
         gc.freeze()
 
     async def name_images(self, directory: str) -> None:
-        """From now on, refer to images in training rows by name, in the actor `directory`."""
+        """Refer to images in later training rows by their names in the actor `directory`."""
         self._directory = directory
 
     async def gauges(self) -> dict[str, float]:
@@ -183,7 +183,7 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         await asyncio.gather(*(worker.set_up.remote(*shared) for worker in self._handles))
 
     def name_images(self) -> None:
-        """From now on, refer to images in training rows by name; the caller releases them.
+        """Refer to images in later training rows by name; the caller releases them.
 
         Without an image cache this has no effect: rows contain their images.
         """

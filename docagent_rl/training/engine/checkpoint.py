@@ -144,11 +144,11 @@ def _digest(checkpoint: Path, shards: list[Path]) -> str:
     if any(sums.get(name) is None for name in names):
         sizes = {name: (checkpoint / name).stat().st_size for name in names}
         sums = checksums(checkpoint, sizes)
-    decisive: list[object] = [[name, sums[name]] for name in names]
+    contents: list[object] = [[name, sums[name]] for name in names]
     meta = shards[0].parent / LORA_META
     if meta.is_file():
-        decisive.append(meta.read_text())
-    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+        contents.append(meta.read_text())
+    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()
 
 
 def _merge(actor: Path, folder: Path) -> None:

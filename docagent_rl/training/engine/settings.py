@@ -104,9 +104,9 @@ class EngineSettings:
     def described(self) -> dict[str, Any]:
         """The settings that trajectories depend on, ready for JSON."""
         sizes = "max_model_len", "tensor_parallel_size", "pipeline_parallel_size"
-        decisive = ("dtype", *sizes, "quantization")
+        names = ("dtype", *sizes, "quantization")
         return {
-            "engine": {name: self.arguments[name] for name in decisive if name in self.arguments},
+            "engine": {name: self.arguments[name] for name in names if name in self.arguments},
             "sampling": asdict(self.sampling),
             "limits": asdict(self.limits),
             "seed": self.seed,

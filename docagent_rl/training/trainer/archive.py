@@ -19,8 +19,8 @@ Metrics = Mapping[str, Any]
 
 INTERRUPTED = "docagent/interrupted"
 """1 in a step's metrics from its update until its checkpoint is saved; some metrics are missing."""
-_OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
-_NAME = re.compile(r"(?:val-)?(\d+)")
+_FILES_OF_STEPS = ("trajectories/*.jsonl", "metrics/*.json", "credit/*.parquet")
+_STEP_IN_NAME = re.compile(r"(?:val-)?(\d+)")
 
 
 def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
@@ -85,15 +85,20 @@ def supersede_steps(run_dir: Path, step: int) -> Path | None:
     files of those steps do not belong to the policy that is trained now. With `step` 0 the run
     starts from the beginning, including the validation before the first step. Nothing is deleted.
     """
-    paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
-    numbered = [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
-    old = [path for number, path in numbered if number > step or step == 0]
-    if not old:
+    superseded = []
+    for pattern in _FILES_OF_STEPS:
+        for path in run_dir.glob(pattern):
+            found = _STEP_IN_NAME.fullmatch(path.stem)
+            if found and (step == 0 or int(found[1]) > step):
+                superseded.append(path)
+    if not superseded:
         return None
+
     root = run_dir / SUPERSEDED
-    numbers = [int(p.name) for p in root.iterdir() if p.name.isdecimal()] if root.is_dir() else []
+    folders = root.iterdir() if root.is_dir() else ()
+    numbers = [int(folder.name) for folder in folders if folder.name.isdecimal()]
     target = root / str(max(numbers, default=0) + 1)
-    Seal(run_dir).move({path: target / path.parent.name / path.name for path in old})
+    Seal(run_dir).move({path: target / path.parent.name / path.name for path in superseded})
     return target
 
 
@@ -108,16 +113,17 @@ def turn_log_probs(
     Raises:
         ValueError: the numbers of tokens differ, so the row does not belong to the trajectory.
     """
-    sampled: Counter[int] = Counter()
+    ends: Counter[int] = Counter()  # of the turns so far, by row
     split: list[NDArray[np.float64] | None] = []
     for turn in trajectory.turns:
-        begin = sampled[turn.row]
-        sampled[turn.row] += turn.sampled
-        split.append(rows[turn.row][begin : sampled[turn.row]] if turn.row in rows else None)
+        begin = ends[turn.row]
+        end = begin + turn.sampled
+        ends[turn.row] = end
+        split.append(rows[turn.row][begin:end] if turn.row in rows else None)
     for row, values in rows.items():
-        if sampled[row] != len(values):
+        if ends[row] != len(values):
             raise ValueError(
-                f"trajectory {trajectory.uid}_{trajectory.number} sampled {sampled[row]} tokens, "
+                f"trajectory {trajectory.uid}_{trajectory.number} sampled {ends[row]} tokens, "
                 f"but its row has {len(values)}"
             )
     return split

@@ -38,61 +38,66 @@ ENTROPY = "entropy"
 REFERENCE = "ref_log_prob"
 """Fields of verl that only exist in some runs."""
 _POLICY = "old_log_probs"
-_PLAIN = ("advantages", "returns", "values", ENTROPY)
+_COPIED = ("advantages", "returns", "values", ENTROPY)
+"""Columns that the credit file has as they are."""
 
 logger = logging.getLogger(__name__)
 
 
-Likeness = Mapping[tuple[str, int], NDArray[np.float32]]
+GroupSimilarities = Mapping[tuple[str, int], NDArray[np.float32]]
 """Cosine similarities of a trajectory with those of its group in the order of their numbers, by
 group and number of the trajectory.
 """
 
 
-def group_likeness(keys: Sequence[str], embeddings: Tensor) -> Likeness:
+def group_similarities(keys: Sequence[str], embeddings: Tensor) -> GroupSimilarities:
     """Return the similarities of the trajectories in each group, as estimators compute them.
 
     `embeddings` (s, d) has one vector per trajectory, in the order in which they first occur in the
     keys of the rows.
     """
-    names = list(
-        dict.fromkeys(
-            (uid, int(trajectory)) for uid, trajectory, _ in (k.rsplit("_", 2) for k in keys)
-        )
-    )
-    groups: dict[str, list[int]] = defaultdict(list)
-    for place, (uid, _) in enumerate(names):
-        groups[uid].append(place)
+    # each trajectory, with the number of its vector
+    vectors: dict[tuple[str, int], int] = {}
+    groups: dict[str, set[int]] = defaultdict(set)
+    for key in keys:
+        uid, trajectory, _ = key.rsplit("_", 2)
+        vectors.setdefault((uid, int(trajectory)), len(vectors))
+        groups[uid].add(int(trajectory))
+
     found: dict[tuple[str, int], NDArray[np.float32]] = {}
-    for places in groups.values():
-        ordered = sorted(places, key=lambda place: names[place][1])
-        similar, _ = cosines(embeddings[ordered].detach().float()[None])
-        for own, place in enumerate(ordered):
-            found[names[place]] = similar[0, own].numpy().astype(np.float32)
+    for uid, trajectories in groups.items():
+        names = [(uid, trajectory) for trajectory in sorted(trajectories)]
+        of_group = embeddings[[vectors[name] for name in names]]
+        similar, _ = cosines(of_group.detach().float()[None])
+        for name, row in zip(names, similar[0], strict=True):
+            found[name] = row.numpy().astype(np.float32)
     return found
 
 
 def credit_rows(
-    keys: Sequence[str], columns: SampledColumns, likeness: Likeness | None = None
+    keys: Sequence[str], columns: SampledColumns, similarities: GroupSimilarities | None = None
 ) -> list[CreditRow]:
     """Return rows for the credit file, with `advantages` and those other columns that exist.
 
     The KL of a token is estimated from its sample as the policy's log-prob minus the reference's
     (k1). The similarities of a trajectory are in its first row.
     """
-    lists = {name: columns.split(name) for name in _PLAIN if name in columns.values}
+    by_name = {name: columns.split(name) for name in _COPIED if name in columns.values}
     if _POLICY in columns.values and REFERENCE in columns.values:
         pairs = zip(columns.split(_POLICY), columns.split(REFERENCE), strict=True)
-        lists["kl"] = [ours - theirs for ours, theirs in pairs]
+        by_name["kl"] = [policy - reference for policy, reference in pairs]
+
     rows = []
-    for place, key in enumerate(keys):
+    for number, key in enumerate(keys):
         uid, trajectory, index = key.rsplit("_", 2)
-        own = {
-            name: values[place].float().numpy().astype(np.float32) for name, values in lists.items()
+        name = (uid, int(trajectory))
+        lists = {
+            column: values[number].float().numpy().astype(np.float32)
+            for column, values in by_name.items()
         }
-        if likeness is not None and index == "0" and (uid, int(trajectory)) in likeness:
-            own[SIMILARITIES] = likeness[uid, int(trajectory)]
-        rows.append(CreditRow(uid, int(trajectory), int(index), own))
+        if similarities is not None and index == "0" and name in similarities:
+            lists[SIMILARITIES] = similarities[name]
+        rows.append(CreditRow(*name, int(index), lists))
     return rows
 
 
@@ -114,7 +119,9 @@ class ArchivingMixin(TrainerPart):
     _reader: TrajectoryReader
     _accounts: Accounts
     _credited: Sequence[CreditRow] = ()
-    _likeness: Likeness | None = None
+    """The credit of the step that has not been written."""
+    _similarities: GroupSimilarities | None = None
+    """The similarities of the step's trajectories, if its estimator compares them."""
 
     @cached_property
     def _estimated(self) -> dict[tuple[str, ...], SampledColumns]:
@@ -142,18 +149,18 @@ class ArchivingMixin(TrainerPart):
         """
         estimated = self._estimated
         self._estimated = {}
-        if not estimated or [key for part in estimated for key in part] != list(keys):
+        estimated_keys = [key for keys_of_batch in estimated for key in keys_of_batch]
+        if not estimated or estimated_keys != list(keys):
             return SampledColumns.fetch(keys, partition_id, names)
         known = SampledColumns.joined(list(estimated.values()))
-        return known.fetching(
-            keys, partition_id, [name for name in names if name not in known.values]
-        )
+        missing = [name for name in names if name not in known.values]
+        return known.fetching(keys, partition_id, missing)
 
     def _archive(self, batch: KVBatchMeta) -> dict[str, float]:
         """Start writing the trajectories of a step, and return their metrics."""
         keys = [
-            k
-            for k, tag in zip(batch.keys, batch.tags, strict=True)
+            key
+            for key, tag in zip(batch.keys, batch.tags, strict=True)
             if not tag.get("is_padding", False)
         ]
         trajectories = self._reader.fetch(batch.select_keys(keys))
@@ -179,14 +186,11 @@ class ArchivingMixin(TrainerPart):
         """Write the step's trajectories in the background."""
         run_dir = self.run_dir
         step = self.global_steps
-        named = {f"{trajectory.uid}_{trajectory.number}": trajectory for trajectory in trajectories}
-        filled = [
-            (
-                trajectory,
-                filled_line(lines[name], turn_log_probs(trajectory, log_probs.get(name, {}))),
-            )
-            for name, trajectory in named.items()
-        ]
+        filled = []
+        for trajectory in trajectories:
+            name = f"{trajectory.uid}_{trajectory.number}"
+            by_turn = turn_log_probs(trajectory, log_probs.get(name, {}))
+            filled.append((trajectory, filled_line(lines[name], by_turn)))
         credited = self._credited
         self._credited = ()
         estimator = str(self.config.algorithm.adv_estimator) if credited else ""
@@ -211,7 +215,7 @@ class ArchivingMixin(TrainerPart):
     ) -> tuple[dict[str, float], Mapping[str, Mapping[int, NDArray[np.float64]]]]:
         """Return the metrics of turns, and the trainer's log-probs of rows that are not masked."""
         log_probs: dict[str, dict[int, NDArray[np.float64]]] = defaultdict(dict)
-        rows = [(k, t) for k, t in trajectories if not t.masked]
+        rows = [(key, trajectory) for key, trajectory in trajectories if not trajectory.masked]
         if not rows:
             return {}, log_probs
         fields = ["rm_scores", "advantages", "returns"]
@@ -225,12 +229,13 @@ class ArchivingMixin(TrainerPart):
             for key, values in zip(keys, columns.split("old_log_probs"), strict=True):
                 log_probs[trajectory_of(key)][int(key.rpartition("_")[2])] = values.double().numpy()
         if self.docagent.credit:
-            there = {ENTROPY: not self._bypasses_log_probs, REFERENCE: self.use_reference_policy}
-            optional = [name for name, present in there.items() if present]
-            seen = self._likeness
-            self._likeness = None
-            self._credited = credit_rows(
-                keys, with_optional(columns, keys, partition_id, optional), seen
-            )
+            optional = []
+            if not self._bypasses_log_probs:
+                optional.append(ENTROPY)
+            if self.use_reference_policy:
+                optional.append(REFERENCE)
+            credited = with_optional(columns, keys, partition_id, optional)
+            self._credited = credit_rows(keys, credited, self._similarities)
+            self._similarities = None
         padded = {name: columns.padded(name, -1 if name == TURN else 0) for name in (TURN, *fields)}
         return turn_report(keys, [trajectory for _, trajectory in rows], padded), log_probs

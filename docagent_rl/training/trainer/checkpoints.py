@@ -1,8 +1,7 @@
 """Save checkpoints that can be verified, and resume runs from them.
 
 The manifest is written last, and then the tracker. A run that resumes first completes the step of
-the
-checkpoint: its validation, its metrics, and the entries that verl's loggers lack.
+the checkpoint: its validation, its metrics, and the entries that verl's loggers lack.
 """
 
 import logging
@@ -119,10 +118,10 @@ class CheckpointsMixin(TrainerPart):
     @cached_property
     def _retention(self) -> Retention:
         trainer = self.config.trainer
-        one = trainer.get("remove_previous_ckpt_in_save", False)
-        keep = {ACTOR: 1 if one else trainer.get("max_actor_ckpt_to_keep")}
+        only_last = trainer.get("remove_previous_ckpt_in_save", False)
+        keep = {ACTOR: 1 if only_last else trainer.get("max_actor_ckpt_to_keep")}
         if self.use_critic:
-            keep[CRITIC] = 1 if one else trainer.get("max_critic_ckpt_to_keep")
+            keep[CRITIC] = 1 if only_last else trainer.get("max_critic_ckpt_to_keep")
         retention = Retention(keep)
         for folder in retention.adopt(self._root, self._begun):
             values = read_metrics(self.run_dir, step_of(folder) or 0, validation=True)
@@ -166,7 +165,7 @@ class CheckpointsMixin(TrainerPart):
         super().on_train_begin()
 
     def _complete(self, step: int) -> None:
-        """Do what a run that ended right after the checkpoint of `step` did not do any more.
+        """Validate and log `step`, which a run that ended right after its checkpoint did not do.
 
         verl saves the checkpoint, validates and logs, in this order, and would skip the last two.
         """
@@ -180,7 +179,7 @@ class CheckpointsMixin(TrainerPart):
             metrics = metrics or {}
         every = self.config.trainer.test_freq
         validates = every > 0 and (step >= self.total_training_steps or step % every == 0)
-        values = self._made_up_validation(step) if validates else {}
+        values = self._missing_validation(step) if validates else {}
         if INTERRUPTED in metrics:
             metrics = {**metrics, **values}
             write_metrics(self.run_dir, step, metrics)
@@ -195,7 +194,7 @@ class CheckpointsMixin(TrainerPart):
                 "all %d steps have been trained: nothing is left to do", self.total_training_steps
             )
 
-    def _made_up_validation(self, step: int) -> dict[str, float]:
+    def _missing_validation(self, step: int) -> dict[str, float]:
         """Return the metrics of a step's validation, which is run now if it is missing."""
         found = read_metrics(self.run_dir, step, validation=True)
         if found is not None:

@@ -34,8 +34,9 @@ def embedder_place(
     Raises:
         UserError: no node has the device.
     """
-    unsaid = trainer_device if config.function is None or config.num_gpus > 0 else CPU
-    device = config.device or unsaid
+    # a user's function without a reserved GPU runs on the CPU
+    on_trainer_device = config.function is None or config.num_gpus > 0
+    device = config.device or (trainer_device if on_trainer_device else CPU)
     if device == CPU:
         threads = config.threads or _threads(nodes)
         variables = {**HIDDEN, **dict.fromkeys(THREADS, str(threads))}
@@ -44,10 +45,10 @@ def embedder_place(
     settled = config.model_copy(update={"device": device})
     if config.num_gpus > 0:
         return settled, {}
-    holders = [
+    nodes_with_gpus = [
         node["NodeID"] for node in nodes if node["Alive"] and node["Resources"].get("GPU", 0) > 0
     ]
-    if not holders:
+    if not nodes_with_gpus:
         raise UserError(
             f"{KEY}.device={device}: no node of this Ray cluster has a GPU; set {KEY}.device=cpu"
         )
@@ -56,7 +57,8 @@ def embedder_place(
         device,
         KEY,
     )
-    return settled, {"scheduling_strategy": NodeAffinitySchedulingStrategy(holders[0], soft=False)}
+    on_node = NodeAffinitySchedulingStrategy(nodes_with_gpus[0], soft=False)
+    return settled, {"scheduling_strategy": on_node}
 
 
 def _threads(nodes: Sequence[Mapping[str, Any]]) -> int:

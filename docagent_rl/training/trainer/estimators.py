@@ -17,7 +17,7 @@ from docagent_rl.base.errors import UserError
 Computation = Callable[[Tensor, Tensor], Advantages]
 """`(token rewards, mask) -> Advantages`, both (b, t); everything else is bound in a closure."""
 
-_RAW_ALONE = frozenset(
+_RAW_IF_ALONE = frozenset(
     {"grpo", "grpo_vectorized", "gdpo", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline"}
     | {"optimal_token_baseline", "tir_optimal_token_baseline"}
 )
@@ -69,14 +69,14 @@ def our_estimator(name: str) -> Estimator | None:
 
 def alone_in_group(name: str) -> str | None:
     """Return a warning if verl's estimator is wrong for a group in which masking leaves one."""
-    if name not in _RAW_ALONE and name != "grpo_passk":
+    if name not in _RAW_IF_ALONE and name != "grpo_passk":
         return None
-    done = (
-        "ends the run" if name == "grpo_passk" else "uses the trajectory's reward as its advantage"
-    )
+    effect = "uses the trajectory's reward as its advantage"
+    if name == "grpo_passk":
+        effect = "ends the run"
     return (
         f"algorithm.adv_estimator={name} is verl's: if masking leaves one trajectory in a group, "
-        f"it {done}; trajectory_grpo uses 0 (set docagent.advantage.options.loo=true to replace "
+        f"it {effect}; trajectory_grpo uses 0 (set docagent.advantage.options.loo=true to replace "
         "RLOO)"
     )
 
@@ -84,14 +84,14 @@ def alone_in_group(name: str) -> str | None:
 def unavailable(name: str) -> str | None:
     """Return why verl's estimator would end the run in its first update, or None."""
     missing = _UNAVAILABLE.get(name)
-    return (
-        None if missing is None else f"it needs {missing}, which verl's V1 trainers do not compute"
-    )
+    if missing is None:
+        return None
+    return f"it needs {missing}, which verl's V1 trainers do not compute"
 
 
 def compares(name: str) -> bool:
     """Return whether verl's estimator compares the trajectories of a group."""
-    return name in _RAW_ALONE or name == "grpo_passk"
+    return name in _RAW_IF_ALONE or name == "grpo_passk"
 
 
 @contextmanager

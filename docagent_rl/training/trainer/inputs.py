@@ -40,9 +40,8 @@ class RowKeys:
             if (uid, trajectory) not in trajectories:
                 trajectories[uid, trajectory] = len(trajectories)
                 first.append(position)
-            numbers.append(
-                (trajectories[uid, trajectory], int(index), groups.setdefault(uid, len(groups)))
-            )
+            group = groups.setdefault(uid, len(groups))
+            numbers.append((trajectories[uid, trajectory], int(index), group))
         trajectory, row, group = torch.tensor(numbers).unbind(1)
         return cls(trajectory, row, group, first)
 
@@ -74,14 +73,15 @@ class TermRewards(Mapping[str, Tensor]):
         values = torch.zeros(self._turn_index.shape)
         for number, (trajectory, row) in enumerate(zip(self._trajectories, self._row, strict=True)):
             for turn, ordinal in rewarded_turns(trajectory.turns, row):
-                places = (self._turn_index[number] == ordinal).nonzero().flatten()
-                if not len(places) or name not in turn.terms:
+                tokens = (self._turn_index[number] == ordinal).nonzero().flatten()
+                if not len(tokens) or name not in turn.terms:
                     continue
-                spread = [each for each in turn.token_terms if each[0] == name]
-                for _, start, end, value in spread:
-                    values[number, places[start:end]] += value / (end - start)
-                if not spread:
-                    values[number, places[-1]] += turn.terms[name]
+                # a term on tokens inside the turn is split evenly, any other is on its last token
+                on_tokens = [term for term in turn.token_terms if term[0] == name]
+                for _, start, end, value in on_tokens:
+                    values[number, tokens[start:end]] += value / (end - start)
+                if not on_tokens:
+                    values[number, tokens[-1]] += turn.terms[name]
         return values
 
 
@@ -184,14 +184,16 @@ def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: 
     `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the number of each
     token's turn in the row.
     """
-    places = [
-        torch.tensor([place for place, turn in enumerate(trajectory.turns) if turn.row == own])
-        for trajectory, own in zip(trajectories, row.tolist(), strict=True)
-    ]
-    table = torch.nn.utils.rnn.pad_sequence(places, batch_first=True, padding_value=-1).long()
-    most = table.shape[1]
-    if not most:
+    # for each row, the numbers of its turns in the trajectory
+    numbers = []
+    for trajectory, own_row in zip(trajectories, row.tolist(), strict=True):
+        turns = enumerate(trajectory.turns)
+        numbers.append(torch.tensor([number for number, turn in turns if turn.row == own_row]))
+    table = torch.nn.utils.rnn.pad_sequence(numbers, batch_first=True, padding_value=-1).long()
+
+    most_turns = table.shape[1]
+    if not most_turns:
         return torch.full_like(turn_index, -1)
-    known = (turn_index >= 0) & (turn_index < most)
-    steps = table.gather(1, turn_index.long().clamp(0, most - 1)).to(turn_index.dtype)
+    known = (turn_index >= 0) & (turn_index < most_turns)
+    steps = table.gather(1, turn_index.long().clamp(0, most_turns - 1)).to(turn_index.dtype)
     return steps.masked_fill(~known, -1)

@@ -25,7 +25,7 @@ from docagent_rl.training.nodes import check_nodes
 from docagent_rl.training.tensors import partition, row_lengths, tensor
 from docagent_rl.training.trainer.accounts import Accounts, account_for_trajectories, check_failed
 from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
-from docagent_rl.training.trainer.archiving import ArchivingMixin, group_likeness
+from docagent_rl.training.trainer.archiving import ArchivingMixin, group_similarities
 from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
 from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
@@ -234,7 +234,7 @@ class DocAgentTrainerMixin(
             embed=lambda texts: embedder(texts, metrics),
         )
         if self.docagent.credit and inputs.embeddings is not None:
-            self._likeness = group_likeness(batch.keys, inputs.embeddings)
+            self._similarities = group_similarities(batch.keys, inputs.embeddings)
         return estimator.compute(inputs, settings.options)
 
     def _put_zeros(self, batch: KVBatchMeta, written: Sequence[str]) -> None:
@@ -293,7 +293,7 @@ class DocAgentTrainerMixin(
         global_steps: int,
         epoch: int,
     ) -> None:
-        """Only update what has changed since `step` computed verl's metrics.
+        """Update only what has changed since `step` computed verl's metrics.
 
         Computing all of them again would pad every row.
         """
@@ -319,9 +319,9 @@ class DocAgentTrainerMixin(
         )
         present = [trajectory for trajectory in trajectories if trajectory is not None]
         written = [
-            (t, [line.encode()])
-            for t, line in zip(trajectories, lines, strict=False)
-            if t is not None
+            (trajectory, [line.encode()])
+            for trajectory, line in zip(trajectories, lines, strict=False)
+            if trajectory is not None
         ]
         write_lines(self.run_dir, self.global_steps, written, validation=True)
         table = validation_table(
@@ -334,10 +334,8 @@ class DocAgentTrainerMixin(
             sample_turns,
             expected_acc_counts=expected_acc_counts,
         )
-        totals = summarise(present, table.missing)
-        values.update(
-            {name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()}
-        )
+        for name, value in summarise(present, table.missing).items():
+            values[name.replace(PREFIX, f"val-aux/{PREFIX}", 1)] = value
         reasons = mask_reasons(present)
         if table.missing:
             reasons["missing: an exception ended them, see the workers' log"] = table.missing

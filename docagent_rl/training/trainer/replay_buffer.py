@@ -71,8 +71,8 @@ class GroupFilter:
             groups[trajectory.uid].append(trajectory)
         for uid in sorted(new):
             known[uid] = self.shared(groups.get(uid, ()))
-        gone = {uid: value for uid, value in known.items() if value is not None}
-        return set(gone), Counter(gone.values())
+        dropped = {uid: value for uid, value in known.items() if value is not None}
+        return set(dropped), Counter(dropped.values())
 
     def shared(self, trajectories: Sequence[TrajectoryDigest]) -> float | None:
         """Return the value that all trajectories of a group share; None if they differ.
@@ -88,9 +88,8 @@ class GroupFilter:
                 f"{first.end}: {first.error}" if first else "no trajectory was returned"
             )
         if len(self._masked) >= self.patience:
-            reasons = ", ".join(
-                f"{reason} ({n})" for reason, n in Counter(self._masked).most_common(3)
-            )
+            commonest = Counter(self._masked).most_common(3)
+            reasons = ", ".join(f"{reason} ({count})" for reason, count in commonest)
             raise InfrastructureError(
                 f"algorithm.filter_groups: all trajectories of {len(self._masked)} groups in a row "
                 f"are masked: {reasons}"

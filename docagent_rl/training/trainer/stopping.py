@@ -20,7 +20,7 @@ from transfer_queue import KVBatchMeta
 
 from docagent_rl.training.trainer.accounts import TRAIN
 from docagent_rl.training.trainer.base import TrainerPart
-from docagent_rl.watch.stopping import StopWish
+from docagent_rl.watch.stopping import StopRequest
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class StoppingMixin(TrainerPart):
     """State of the data loader at the beginning of the current step; None between steps."""
 
     @cached_property
-    def _wish(self) -> StopWish:
-        return StopWish(self.docagent.watch.stop_s)
+    def _stop_request(self) -> StopRequest:
+        return StopRequest(self.docagent.watch.stop_s)
 
     @cached_property
     def _drawn(self) -> set[str]:
@@ -61,7 +61,7 @@ class StoppingMixin(TrainerPart):
 
     def on_step_begin(self) -> None:
         """Do not begin a step in a run that has been asked to stop."""
-        if self._wish.asked:
+        if self._stop_request.asked:
             raise RunStoppedError(f"step {self.global_steps} was not started")
         super().on_step_begin()
 
@@ -69,7 +69,7 @@ class StoppingMixin(TrainerPart):
         """Do not begin a validation in a run that has been asked to stop; the next start runs
         it.
         """
-        if self._wish.asked:
+        if self._stop_request.asked:
             raise RunStoppedError(
                 f"the validation of step {self.global_steps} is left to the next start"
             )
@@ -98,7 +98,7 @@ class StoppingMixin(TrainerPart):
         This is not possible after a part of the step has been trained (`parameter_sync_step`), as
         the weights then belong to no step.
         """
-        if self._wish.overdue and (self._position is None or self.local_trigger_step == 0):
+        if self._stop_request.overdue and (self._position is None or self.local_trigger_step == 0):
             raise RunStoppedError(f"the rollout of step {self.global_steps} was abandoned")
 
     def _leave(self) -> None:
@@ -109,7 +109,7 @@ class StoppingMixin(TrainerPart):
             self.global_steps = self._trained
             self._save_checkpoint()
         self._shutdown_dump_executor()
-        self._wish.obey()
+        self._stop_request.confirm()
 
     def _end_rollout(self) -> None:
         """Kill the agent workers, and put servers to sleep, as they are when verl saves."""
@@ -147,10 +147,10 @@ def give_up_in_time(buffer: Any, trainer: StoppingMixin) -> None:
 
     `buffer` is changed in place.
     """
-    look = buffer._sync_metadata_from_transfer_queue
+    sync_metadata = buffer._sync_metadata_from_transfer_queue
 
-    def looked() -> None:
+    def check_and_sync() -> None:
         trainer._give_up_in_time()
-        look()
+        sync_metadata()
 
-    buffer._sync_metadata_from_transfer_queue = looked
+    buffer._sync_metadata_from_transfer_queue = check_and_sync

@@ -67,14 +67,16 @@ class Crediting:
         rows = SampledRows.of(
             [TrajectoryDigest.of(each, self._settings.text) for each in trajectories]
         )
-        found = self._of_verl(rows) if self._ours is None else self._of_ours(self._ours, rows)
-        return [
-            [
-                0.0 if place is None else float(found[place[0], place[1] : place[2]].mean())
-                for place in places
-            ]
-            for places in rows.starts
-        ]
+        ours = self._ours
+        advantages = self._of_verl(rows) if ours is None else self._of_ours(ours, rows)
+
+        def mean_advantage(span: TurnSpan | None) -> float:
+            if span is None:
+                return 0.0
+            row, first, end = span
+            return float(advantages[row, first:end].mean())
+
+        return [[mean_advantage(span) for span in spans] for spans in rows.spans]
 
     def _of_ours(self, estimator: Estimator, rows: SampledRows) -> Tensor:
         if Need.VALUES in estimator.needs:
@@ -131,21 +133,24 @@ class Crediting:
         return cast("Tensor", computed.batch["advantages"])
 
 
+TurnSpan = tuple[int, int, int]
+"""The row of a turn, and the half-open range of its sampled tokens in the row."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampledRows:
     """The sampled tokens of a step's trajectories, row by row.
 
     `keys` are verl's keys, `trajectories` the trajectory of each row; `turn_index` (b, s) is -1
     after a row's last token, and `rewards` (b, s) has the reward of a turn on its last token.
-    `starts` contains, by trajectory and turn, the row and the first and last token, or None if
-    nothing was sampled.
+    `spans` contains, by trajectory and turn, where its tokens are, or None if nothing was sampled.
     """
 
     keys: list[str]
     trajectories: list[TrajectoryDigest]
     turn_index: Tensor
     rewards: Tensor
-    starts: list[list[tuple[int, int, int] | None]]
+    spans: list[list[TurnSpan | None]]
 
     @classmethod
     def of(cls, trajectories: Sequence[TrajectoryDigest]) -> SampledRows:
@@ -154,20 +159,20 @@ class SampledRows:
         owners: list[TrajectoryDigest] = []
         turn_indexes: list[Tensor] = []
         rewards: list[Tensor] = []
-        starts: list[list[tuple[int, int, int] | None]] = []
+        spans: list[list[TurnSpan | None]] = []
 
         for trajectory in trajectories:
-            places: list[tuple[int, int, int] | None] = [None] * len(trajectory.turns)
+            own_spans: list[TurnSpan | None] = [None] * len(trajectory.turns)
             for row in sorted({turn.row for turn in trajectory.turns if turn.sampled}):
-                spans = _turn_spans(trajectory, row)
-                for number, (first, end) in spans.items():
+                in_row = _turn_spans(trajectory, row)
+                for number, (first, end) in in_row.items():
                     if end > first:
-                        places[number] = (len(keys), first, end)
+                        own_spans[number] = (len(keys), first, end)
                 keys.append(f"{trajectory.uid}_{trajectory.number}_{row}")
                 owners.append(trajectory)
-                turn_indexes.append(_index_of_tokens(spans.values()))
-                rewards.append(_row_rewards(trajectory, row, list(spans.values())))
-            starts.append(places)
+                turn_indexes.append(_index_of_tokens(in_row.values()))
+                rewards.append(_row_rewards(trajectory, row, list(in_row.values())))
+            spans.append(own_spans)
 
         padded = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
         return cls(
@@ -175,7 +180,7 @@ class SampledRows:
             trajectories=owners,
             turn_index=padded(turn_indexes, padding_value=-1),
             rewards=padded(rewards, padding_value=0),
-            starts=starts,
+            spans=spans,
         )
 
 

@@ -25,7 +25,7 @@ PLAYED = "played"
 """1 if a trajectory was played, otherwise 0."""
 UNSOUGHT = f"{PREFIX}/funnel/unsought_reward"
 TIME_SHARE = f"{PREFIX}/time_share"
-_WRONG = {ACCURACY: 0.0, UNJUDGED_SHARE: 0.0}
+_NOT_PLAYED = {ACCURACY: 0.0, UNJUDGED_SHARE: 0.0}
 """Metrics of a trajectory that was not played, and so counts as wrong."""
 MOST_UNSOUGHT = 0.25
 """A run warns if a larger share of the rewards is for answers without evidence."""
@@ -54,50 +54,80 @@ def summarise(
         that went to each, and `docagent/prefill_ratio`, the prompt tokens that servers computed for
         later turns, divided by those that were new.
     """
+    metrics = _means(trajectories)
+    metrics |= _masked_counts(trajectories, missing)
+    retried = sum(each.attempts > 1 for each in trajectories)
+    preprocessings = sum(each.image_preprocessings for each in trajectories)
+    metrics[f"{PREFIX}/retried_trajectories"] = float(retried)
+    metrics[f"{PREFIX}/image_preprocessings"] = float(preprocessings)
+    metrics |= _search_seconds(trajectories)
+
+    evidence = [_evidence(trajectory) for trajectory in trajectories]
+    metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in shares(evidence).items()}
+    # only questions with known evidence
+    rewarded = [
+        (each.reward, each.evidence[0])
+        for each in trajectories
+        if each.evidence[0] is not None and each.reward > 0
+    ]
+    if total := sum(reward for reward, _ in rewarded):
+        unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
+        metrics[UNSOUGHT] = unsought / total
+    metrics[f"{PREFIX}/image_loads"] = float(sum(each.image_loads for each in trajectories))
+    metrics |= _time_shares(trajectories)
+    if new := sum(each.prefill_new for each in trajectories):
+        computed = sum(each.prefill_computed for each in trajectories)
+        metrics[f"{PREFIX}/prefill_ratio"] = computed / new
+    return metrics
+
+
+def _means(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
+    """Return the means of the environment's metrics, and the range of each reward term."""
     values: dict[str, list[float]] = defaultdict(list)
     for trajectory in trajectories:
         if not trajectory.masked:
             for name, value in trajectory.metrics.items():
                 values[name].append(value)
+
     metrics = {f"{PREFIX}/{name}": fmean(items) for name, items in values.items()}
     for name, items in values.items():
-        if name.startswith("reward/"):
+        if _is_term(name):
             metrics[f"{PREFIX}/{name}/min"] = min(items)
             metrics[f"{PREFIX}/{name}/max"] = max(items)
-    masked = Counter(t.end for t in trajectories if t.masked)
-    masked[MaskReason.MISSING.value] = missing or 0
+    return metrics
+
+
+def _masked_counts(
+    trajectories: Sequence[TrajectoryDigest], missing: int | None
+) -> dict[str, float]:
+    """Count the masked trajectories by reason; see `summarise` for `missing`."""
+    counts = Counter(each.end for each in trajectories if each.masked)
+    counts[MaskReason.MISSING.value] = missing or 0
+    metrics = {}
     for reason in MaskReason:
         if reason is not MaskReason.MISSING or missing is not None:
-            metrics[f"{PREFIX}/masked/{reason.value}"] = float(masked[reason.value])
-    metrics[f"{PREFIX}/masked_trajectories"] = float(masked.total())
-    if turns := [len(t.turns) for t in trajectories if t.masked and t.turns]:
+            metrics[f"{PREFIX}/masked/{reason.value}"] = float(counts[reason.value])
+    metrics[f"{PREFIX}/masked_trajectories"] = float(counts.total())
+    if turns := [len(each.turns) for each in trajectories if each.masked and each.turns]:
         metrics[f"{PREFIX}/masked/turns"] = fmean(turns)
-    metrics[f"{PREFIX}/retried_trajectories"] = float(sum(t.attempts > 1 for t in trajectories))
-    metrics[f"{PREFIX}/image_preprocessings"] = float(
-        sum(t.image_preprocessings for t in trajectories)
-    )
+    return metrics
+
+
+def _search_seconds(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
+    """Return percentiles of the searches' seconds by retriever.
+
+    Masked trajectories count, too: a service that hangs masks them.
+    """
     seconds: dict[str, list[float]] = defaultdict(list)
-    for trajectory in trajectories:  # including masked ones: a service that hangs masks them
-        for name, found in trajectory.search_s.items():
-            seconds[name] += found
-    for name, found in seconds.items():
+    for trajectory in trajectories:
+        for retriever, of_trajectory in trajectory.search_s.items():
+            seconds[retriever] += of_trajectory
+
+    metrics = {}
+    for retriever, of_retriever in seconds.items():
         for percent in (50, 90, 99):
-            metrics[f"{PREFIX}/{name}/p{percent}_s"] = float(np.percentile(found, percent))
-    evidence = [_evidence(trajectory) for trajectory in trajectories]
-    metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in shares(evidence).items()}
-    # only questions with known evidence
-    rewarded = [
-        (t.reward, t.evidence[0])
-        for t in trajectories
-        if t.evidence[0] is not None and t.reward > 0
-    ]
-    if total := sum(reward for reward, _ in rewarded):
-        unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
-        metrics[UNSOUGHT] = unsought / total
-    metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
-    metrics |= _time_shares(trajectories)
-    if new := sum(t.prefill_new for t in trajectories):
-        metrics[f"{PREFIX}/prefill_ratio"] = sum(t.prefill_computed for t in trajectories) / new
+            percentile = float(np.percentile(of_retriever, percent))
+            metrics[f"{PREFIX}/{retriever}/p{percent}_s"] = percentile
     return metrics
 
 
@@ -211,21 +241,24 @@ def validation_table(
     rewards = zip(columns[REWARD], trajectories, strict=True)
     table.columns[REWARD] = [_reward(reward, trajectory) for reward, trajectory in rewards]
     table.columns[PLAYED] = [float(each is None or not each.masked) for each in trajectories]
-    for name in dict.fromkeys(
+    names = dict.fromkeys(
         name for each in trajectories if each is not None for name in each.metrics
-    ):
+    )
+    for name in names:
         table.columns[name] = [_number(name, trajectory) for trajectory in trajectories]
     played = zip(table.columns[REWARD], table.columns[PLAYED], strict=True)
-    table.columns[PLAYED_REWARD] = [reward if was else None for reward, was in played]
-    found = Counter(zip(table.sources, table.uids, strict=True))
-    wrong = {REWARD: 0.0, PLAYED: 0.0, **_WRONG}
+    table.columns[PLAYED_REWARD] = [reward if is_played else None for reward, is_played in played]
+
+    # trajectories that left no row get one, as wrong ones
+    counts = Counter(zip(table.sources, table.uids, strict=True))
+    missing_values = {REWARD: 0.0, PLAYED: 0.0, **_NOT_PLAYED}
     for (source, uid), number in (expected or {}).items():
-        for _ in range(number - found[source, uid]):
+        for _ in range(number - counts[source, uid]):
             table.missing += 1
             table.sources.append(source)
             table.uids.append(uid)
             for name, values in table.columns.items():
-                values.append(0.0 if _is_term(name) else wrong.get(name))
+                values.append(0.0 if _is_term(name) else missing_values.get(name))
     return table
 
 
@@ -244,8 +277,8 @@ def _number(name: str, trajectory: TrajectoryDigest | None) -> float | None:
     value = trajectory.metrics.get(name)
     if trajectory.masked and _is_term(name):
         return min(0.0, value or 0.0)
-    if trajectory.masked and name in _WRONG:
-        return _WRONG[name]
+    if trajectory.masked and name in _NOT_PLAYED:
+        return _NOT_PLAYED[name]
     return value
 
 

@@ -77,9 +77,13 @@ def read_validation_digests(
 
 
 def _digests(names: Sequence[str], partition_id: str) -> Mapping[str, TrajectoryDigest | None]:
-    loops = zip(names, _column(names, partition_id, "extra_fields"), strict=True)
+    extra_fields = _column(names, partition_id, "extra_fields")
     # rows of other agent loops do not have these fields
-    ours = [name for name, fields in loops if isinstance(fields, dict) and OURS in fields]
+    ours = [
+        name
+        for name, fields in zip(names, extra_fields, strict=True)
+        if isinstance(fields, dict) and OURS in fields
+    ]
     found: dict[str, TrajectoryDigest | None] = dict.fromkeys(names)
     if ours:
         for name, text in zip(ours, _column(ours, partition_id, TRAJECTORY_DIGEST), strict=True):

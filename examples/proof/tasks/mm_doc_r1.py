@@ -51,17 +51,12 @@ class MMDocTask:
     def sheets(self, seed: int) -> list[Sheet]:
         """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"mm_doc_r1/{seed}")
-        everything, seen = numbers(rng)
-        made = [
-            _sheet(
-                f"{part.value}-{index:04d}",
-                part,
-                everything if part is Part.HELD_OUT else seen,
-                rng,
-            )
-            for part, count in DOCUMENTS.items()
-            for index in range(count)
-        ]
+        all_numbers, shared_numbers = numbers(rng)
+        made = []
+        for part, count in DOCUMENTS.items():
+            pool = all_numbers if part is Part.HELD_OUT else shared_numbers
+            for index in range(count):
+                made.append(_sheet(f"{part.value}-{index:04d}", part, pool, rng))
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:

@@ -60,17 +60,12 @@ class UniDocTask:
     def sheets(self, seed: int) -> list[Sheet]:
         """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"unidoc_rl/{seed}")
-        everything, seen = numbers(rng)
-        made = [
-            _sheet(
-                f"{part.value}-{index:04d}",
-                part,
-                everything if part is Part.HELD_OUT else seen,
-                rng,
-            )
-            for part, count in DOCUMENTS.items()
-            for index in range(count)
-        ]
+        all_numbers, shared_numbers = numbers(rng)
+        made = []
+        for part, count in DOCUMENTS.items():
+            pool = all_numbers if part is Part.HELD_OUT else shared_numbers
+            for index in range(count):
+                made.append(_sheet(f"{part.value}-{index:04d}", part, pool, rng))
         return with_blanks(made)
 
     def pdf(self, sheet: Sheet) -> bytes:
@@ -112,9 +107,12 @@ def _sheet(doc_id: str, part: Part, pool: Sequence[str], rng: random.Random) -> 
         quarter = rng.randrange(2) * HALF, rng.randrange(2) * HALF
         quarters.append(quarter)
         pages.append(_page(word, colour, rng.choice(pool), quarter, rng))
+
     questions = []
     for word in words:
-        index = rng.choice([at for at, (each, _) in enumerate(plan) if each == word])
+        # one of the three pages of the word
+        indices = [index for index, (page_word, _colour) in enumerate(plan) if page_word == word]
+        index = rng.choice(indices)
         left, top = quarters[index]
         questions.append(
             Question(

@@ -63,10 +63,10 @@ class VragTask:
     def sheets(self, seed: int) -> list[Sheet]:
         """Draw the documents; see `ProofTask`."""
         rng = random.Random(f"vrag_rl/{seed}")
-        everything, seen = numbers(rng)
+        all_numbers, shared_numbers = numbers(rng)
         made = []
         for part, documents in DOCUMENTS.items():
-            pool = everything if part is Part.HELD_OUT else seen
+            pool = all_numbers if part is Part.HELD_OUT else shared_numbers
             made += [
                 _sheet(f"{part.value}-{index:04d}", part, pool, rng) for index in range(documents)
             ]

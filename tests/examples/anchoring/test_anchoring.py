@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from anchoring.compare import at_response_kl, reach, spread_at
+from anchoring.reader_task import ReaderTask, load_reader
 from anchoring.results import (
     Anchoring,
     AnchoringSettings,
@@ -17,7 +18,6 @@ from anchoring.results import (
 )
 from anchoring.run import demonstrate, probe_trajectories
 from anchoring.update import Probe
-from anchoring.world import World, load_reader
 from docagent_rl.base.errors import UserError
 from learning.task import TaskSettings
 
@@ -89,8 +89,8 @@ def found(folder) -> Anchoring:
 @pytest.fixture(scope="module")
 def reader(found, folder):
     (home,) = folder.iterdir()
-    world = World.make(home / "task", SMALL.task)
-    return world, load_reader(world, SMALL.reader, home / "reader")
+    task = ReaderTask.make(home / "task", SMALL.task)
+    return task, load_reader(task, SMALL.reader, home / "reader")
 
 
 @pytest.mark.slow(first=True)
@@ -113,8 +113,8 @@ def test_the_term_holds_visual_states_at_the_same_response_kl(found, folder):
 
 @pytest.mark.slow
 def test_the_probe_measures_moved_weights(reader):
-    world, model = reader
-    probe = Probe(model, [each.row for each in probe_trajectories(world, model)])
+    task, model = reader
+    probe = Probe(model, [each.row for each in probe_trajectories(task, model)])
     still = probe.measure(model)
     assert (still.distance, still.visual_kl) == pytest.approx((0, 0), abs=1e-6)
     assert still.cosine == pytest.approx(1)

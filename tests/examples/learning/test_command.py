@@ -9,7 +9,7 @@ from learning.__main__ import app
 from learning.choices import Arm, Estimator
 from learning.plan import LearnPaths, LearnSettings, RunKey
 from learning.results import RunResult, Scores, read_results
-from learning.warm_start import SAMPLE
+from learning.warm_start import CHOICE
 
 
 def scores(right):
@@ -22,7 +22,7 @@ def root(tmp_path):
     """Return a folder in which everything that the command would make already exists."""
     paths = LearnPaths(tmp_path.resolve())
     atomic_write(paths.task.workspace / "task.txt", f"{LearnSettings().task}\n")
-    atomic_write(paths.warm_start(0) / SAMPLE, "{}")
+    atomic_write(paths.warm_start(0) / CHOICE, "{}")
     for arm, right in ((Arm.REWARD, 45), (Arm.SHUFFLED, 10)):
         before, after, blank = scores(10), scores(right), scores(0)
         result = RunResult(

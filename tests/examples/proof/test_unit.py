@@ -6,7 +6,7 @@ from docagent_rl.base.errors import UserError
 from proof.plan import rl_overrides
 from proof.study import run_unit
 from proof.unit import ProofPaths, Unit
-from proof.warm_start import SAMPLE, make_warm_start
+from proof.warm_start import CHOICE, make_warm_start
 from tests.examples.proof.small import warm_start
 
 UNIT = Unit("alden", "reward", 0)
@@ -61,7 +61,7 @@ def test_a_warm_start_that_is_there_is_left_alone_or_refused(paths, changed, tak
     sample = warm_start(UNIT.system, **changed)
     folder = paths.warm_start(UNIT)
     folder.mkdir(parents=True)
-    (folder / SAMPLE).write_text(json.dumps(sample))
+    (folder / CHOICE).write_text(json.dumps(sample))
     if taken:
         assert make_warm_start(UNIT, paths) == sample
     else:

@@ -32,11 +32,11 @@ def test_a_run_is_read_without_its_first_step(tmp_path):
         step_s=15,
         played=32,
         dropped=3,
-        lag=1.5,
-        lag_most=4,
-        span=2,
-        span_most=3.5,
-        apart=0.015,
+        updates_behind=1.5,
+        most_updates_behind=4,
+        versions=2,
+        most_versions=3.5,
+        server_kl=0.015,
     )
 
 

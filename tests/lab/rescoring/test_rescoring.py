@@ -54,7 +54,7 @@ def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
     assert rows.keys == ["a_0_0", "a_0_1", "b_0_0"]
     assert rows.rewards.tolist() == [[0, 0.75, 0], [0, 0, 1.0], [-1.0, 0, 0]]
     assert rows.turn_index.tolist() == [[0, 0, -1], [0, 0, 0], [0, -1, -1]]
-    assert rows.starts == [[(0, 0, 2), None, (1, 0, 3)], [(2, 0, 1)]]
+    assert rows.spans == [[(0, 0, 2), None, (1, 0, 3)], [(2, 0, 1)]]
 
 
 @pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("trajectory_grpo", 0), ("grpo", 1)])

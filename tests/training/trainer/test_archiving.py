@@ -119,7 +119,7 @@ def test_each_row_has_the_numbers_of_its_sampled_tokens(fetched, tmp_path):
 
 def test_a_trajectory_knows_how_like_its_group_it_is(fetched, tmp_path):
     keys = ["g_2_0", "g_0_0", "g_0_1", "h_0_0"]
-    likeness = credit.group_likeness(keys, torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]]))
+    likeness = credit.group_similarities(keys, torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]]))
     assert likeness["g", 0].tolist() == pytest.approx([1.0, 0.5**0.5])
     assert likeness["g", 2].tolist() == pytest.approx([0.5**0.5, 1.0])
     assert len(likeness["h", 0]) == 1

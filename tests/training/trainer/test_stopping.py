@@ -56,11 +56,11 @@ class Loop:
         self.shut = True
 
 
-class Wish:
-    """A wish to end that is made at a certain look, and is overdue some looks later."""
+class ScriptedRequest:
+    """A stop request that is made at a certain look, and is overdue some looks later."""
 
     def __init__(self, trainer, asked, overdue):
-        self.trainer, self.first, self.last, self.obeyed = trainer, asked, overdue, False
+        self.trainer, self.first, self.last, self.confirmed = trainer, asked, overdue, False
 
     @property
     def asked(self):
@@ -70,8 +70,8 @@ class Wish:
     def overdue(self):
         return self.trainer.looks >= self.last
 
-    def obey(self):
-        self.obeyed = True
+    def confirm(self):
+        self.confirmed = True
 
 
 class Trainer(StoppingMixin, Loop):
@@ -84,7 +84,7 @@ class Trainer(StoppingMixin, Loop):
         self.train_dataloader = StatefulDataLoader(list(range(20)), batch_size=2)
         self.queue = {"train": {"other": {}, "other_0_0": {}}, "val": {"v": {}}}
         self.checkpoints, self.calls = [], []
-        self._wish = Wish(self, asked, overdue)
+        self._stop_request = ScriptedRequest(self, asked, overdue)
         self.buffer = SimpleNamespace(_sync_metadata_from_transfer_queue=self.look)
         give_up_in_time(self.buffer, self)
         self.checkpoint_manager = SimpleNamespace(
@@ -137,7 +137,7 @@ def test_a_run_that_nobody_asks_to_end_does_all_steps(ended):
     trainer = Trainer(due=(2, 4))
     assert trainer.finished
     assert [saved[0] for saved in trainer.checkpoints] == [2, 4]
-    assert (trainer._wish.obeyed, ended) == (False, [])
+    assert (trainer._stop_request.confirmed, ended) == (False, [])
 
 
 def test_a_step_in_time_is_finished_and_saved_whatever_the_frequency(ended):
@@ -146,7 +146,7 @@ def test_a_step_in_time_is_finished_and_saved_whatever_the_frequency(ended):
     assert (step, weights, trainer.finished) == (2, 2, False)
     assert trainer.next_questions() == [4, 5]
     assert queue["val"] == set()
-    assert (trainer._wish.obeyed, trainer.shut, ended, trainer.calls) == (
+    assert (trainer._stop_request.confirmed, trainer.shut, ended, trainer.calls) == (
         True,
         True,
         ["worker"],
@@ -157,7 +157,7 @@ def test_a_step_in_time_is_finished_and_saved_whatever_the_frequency(ended):
 def test_what_is_saved_is_not_saved_twice(ended):
     trainer = Trainer(asked=3, due=(2,))
     assert [saved[0] for saved in trainer.checkpoints] == [2]
-    assert (trainer._wish.obeyed, ended) == (True, [])
+    assert (trainer._stop_request.confirmed, ended) == (True, [])
 
 
 def test_a_rollout_that_takes_too_long_is_given_up_and_its_questions_are_drawn_again():
@@ -171,9 +171,14 @@ def test_a_rollout_that_takes_too_long_is_given_up_and_its_questions_are_drawn_a
 
 def test_the_first_step_of_a_start_leaves_nothing_to_save(ended):
     trainer = Trainer(asked=0, overdue=0)
-    assert (trainer.checkpoints, trainer._wish.obeyed, trainer.looks, ended) == ([], True, 0, [])
+    assert (trainer.checkpoints, trainer._stop_request.confirmed, trainer.looks, ended) == (
+        [],
+        True,
+        0,
+        [],
+    )
     trainer = Trainer(asked=1, overdue=1)
-    assert (trainer.checkpoints, trainer._wish.obeyed, trainer.looks) == ([], True, 1)
+    assert (trainer.checkpoints, trainer._stop_request.confirmed, trainer.looks) == ([], True, 1)
 
 
 def test_a_step_that_is_trained_in_part_is_not_given_up():

@@ -18,7 +18,6 @@ from docagent_rl.lab.eval.report.statistics import (
     intervals,
     sums_of,
 )
-from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import (
     CORRECT,
     GENERAL,
@@ -31,9 +30,10 @@ from docagent_rl.lab.eval.scoring.protocols import (
     paper_measures,
     protocol_of,
 )
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
 
-_SAME = {
+_REPEATED = {
     "turns": "turns",
     "finished": "finished",
     "image_tokens": "image_tokens",
@@ -41,7 +41,7 @@ _SAME = {
     "pages_seen": "unique_pages",
     "retrieval_recall": "page_recall",
 }
-"""Numbers of environments that are usually values of `NAVIGATION` or `USE`, with these."""
+"""Numbers of environments that usually repeat a value of `NAVIGATION` or `USE`: this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Number:
     row: Row
     interval: Interval
     by: tuple[str, ...] = ()
-    """Judges or extractors on whose opinions it rests."""
+    """Judges or extractors on whose replies it rests."""
 
     @property
     def ruled(self) -> bool:
@@ -204,7 +204,9 @@ def _own_measures(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
     Those that would repeat one of ours are left out.
     """
     names = {name for each in trajectories for name in each.values if name.startswith(OWN)}
-    names -= {OWN + name for name, ours in _SAME.items() if _equal(trajectories, OWN + name, ours)}
+    for name, ours in _REPEATED.items():
+        if _equal(trajectories, OWN + name, ours):
+            names.discard(OWN + name)
     return [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in sorted(names)]
 
 
@@ -230,8 +232,8 @@ def _judge_failures(trajectories: Iterable[ScoredTrajectory]) -> dict[str, int]:
     return _counted(
         name
         for trajectory in trajectories
-        for name, opinion in trajectory.experts.items()
-        if opinion["failed"]
+        for name, reply in trajectory.replies.items()
+        if reply["failed"]
     )
 
 
@@ -261,27 +263,32 @@ def pass_at(
     It is `1 - C(n - c, k) / C(n, k)` if `c` of `n` trajectories are right (arXiv 2107.03374, Eq.
     1). Questions with fewer than `k` trajectories are left out.
     """
-    rounds: dict[str, list[ScoredTrajectory]] = {}
+    by_question: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in trajectories:
         if trajectory.values.get(measure.value) is not None:
-            rounds.setdefault(trajectory.question_id, []).append(trajectory)
-    found = []
-    for tried in (each for each in rounds.values() if len(each) >= k):
-        right = sum((each.values.get(measure.value) or 0.0) >= RIGHT_FROM for each in tried)
-        value = 1.0 - math.comb(len(tried) - right, k) / math.comb(len(tried), k)
-        found.append(replace(tried[0], values={"pass": value}))
-    sums = sums_of(found, [Cell(mean("pass", f"pass@{k}"))])
+            by_question.setdefault(trajectory.question_id, []).append(trajectory)
+
+    estimates = []
+    for attempts in by_question.values():
+        n = len(attempts)
+        if n < k:
+            continue
+        c = sum((each.values.get(measure.value) or 0.0) >= RIGHT_FROM for each in attempts)
+        value = 1.0 - math.comb(n - c, k) / math.comb(n, k)
+        estimates.append(replace(attempts[0], values={"pass": value}))
+    sums = sums_of(estimates, [Cell(mean("pass", f"pass@{k}"))])
     return intervals(sums, draws=settings.draws, seed=settings.seed)[0]
 
 
 def authors(measure: Measure, trajectories: Iterable[ScoredTrajectory]) -> tuple[str, ...]:
-    """Return the names of the judges or extractors on whose opinions a number rests."""
+    """Return the names of the judges or extractors on whose replies a number rests."""
     if measure.name == "rule":
         return (Author.RULE.value,)
-    if measure.expert is None:
+    if measure.role is None:
         return ()
-    opinions = (each.experts.get(measure.expert.value) for each in trajectories)
-    return tuple(sorted({opinion["by"] for opinion in opinions if opinion} - {Author.NOBODY.value}))
+    replies = (each.replies.get(measure.role.value) for each in trajectories)
+    names = {reply["by"] for reply in replies if reply}
+    return tuple(sorted(names - {Author.NOBODY.value}))
 
 
 def _papers(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
@@ -300,18 +307,18 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:
     found = {}
     for judge in AnswerJudge:
-        judged = [each for each in trajectories if judge in each.experts]
+        judged = [each for each in trajectories if judge in each.replies]
         if not judged:
             continue
-        by_rule = any(each.experts[judge]["by"] == Author.RULE.value for each in judged)
+        by_rule = any(each.replies[judge]["by"] == Author.RULE.value for each in judged)
         name = f"{judge.value} (by the {Author.RULE.value})" if by_rule else judge.value
         found[name] = _counted(_verdict(each, judge) for each in judged)
     return found
 
 
 def _verdict(trajectory: ScoredTrajectory, judge: AnswerJudge) -> str:
-    opinion = trajectory.experts[judge]
-    if opinion["value"] is not None:
-        return str(opinion["value"])
-    unasked = opinion["by"] == Author.NOBODY.value and trajectory.answer is not None
+    reply = trajectory.replies[judge]
+    if reply["value"] is not None:
+        return str(reply["value"])
+    unasked = reply["by"] == Author.NOBODY.value and trajectory.answer is not None
     return "not asked" if unasked else "none"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from docagent_rl.base.text import shown, visible
 from docagent_rl.lab.eval.report.statistics import Interval
-from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import Unit
 
 NOTHING = "-"
@@ -24,7 +24,7 @@ RULED = (
     "with a paper's number (docs/rule_judge.md)"
 )
 HEADING = "# Report of runs"
-_MARKS = re.compile(
+_MARKUP = re.compile(
     r"[\\`*_\[\]#!|~$]|:(?=/)|(?<=\w)@|^[-+](?=\s)|^[=]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)"
 )
 _WEB = re.compile(r"www\.", re.IGNORECASE)
@@ -43,27 +43,27 @@ class TextTable:
 
 def tables_markdown(grids: Iterable[TextTable], notes: Sequence[str] = ()) -> str:
     """Return tables as a Markdown page, with notes below the heading."""
-    parts = [HEADING, "", *(line for note in notes for line in (plain_cell(note), ""))]
+    lines = [HEADING, ""]
+    for note in notes:
+        lines += [plain_cell(note), ""]
     for grid in grids:
-        cells = [
-            map(plain_cell, grid.head),
-            ["---"] * len(grid.head),
-            *(map(plain_cell, row) for row in grid.rows),
-        ]
-        parts += [
-            f"## {plain_cell(grid.title)}",
-            "",
-            *(f"| {' | '.join(each)} |" for each in cells),
-            "",
-        ]
-        parts += [f"- {plain_cell(note)}" for note in grid.notes] + ([""] if grid.notes else [])
-    return "\n".join(parts).rstrip() + "\n"
+        lines += [f"## {plain_cell(grid.title)}", ""]
+        lines += [_markdown_row(grid.head), f"| {' | '.join(['---'] * len(grid.head))} |"]
+        lines += [_markdown_row(row) for row in grid.rows]
+        lines.append("")
+        if grid.notes:
+            lines += [*(f"- {plain_cell(note)}" for note in grid.notes), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(map(plain_cell, cells))} |"
 
 
 def plain_cell(text: str) -> str:
     """Return a text as one line that no Markdown reader takes for markup or HTML."""
     line = " ".join(visible(text).split())
-    safe = _MARKS.sub(lambda found: f"\\{found[0]}", line.translate(_ENTITIES))
+    safe = _MARKUP.sub(lambda found: f"\\{found[0]}", line.translate(_ENTITIES))
     return _WEB.sub(lambda found: f"{found[0][:-1]}&#46;", safe)
 
 
@@ -106,4 +106,6 @@ def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
 
 def p_text(value: float | None) -> str:
     """Return a p-value as text, never as 0."""
-    return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"
+    if value is None:
+        return NOTHING
+    return f"{value:.4f}" if value >= 0.001 else "< 0.001"

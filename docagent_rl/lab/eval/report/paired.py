@@ -11,6 +11,7 @@ from docagent_rl.lab.eval.report.statistics import (
     FEWEST,
     Cell,
     Interval,
+    Sums,
     by_question,
     finite,
     intervals,
@@ -20,8 +21,8 @@ from docagent_rl.lab.eval.report.statistics import (
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 
-_QUESTIONS = 4
-"""The place of the number of questions in a row of the table."""
+_QUESTIONS_COLUMN = 4
+"""The index of the column with the number of questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,46 +104,71 @@ def compare(
         draws: number of resamples of documents, and of random swaps between the runs.
         seed: seed of both.
     """
-    homes = [{each.question_id: each.document for each in run} for run in (first, second)]
-    shared = homes[0].keys() & homes[1].keys()
-    clashing = {key for key in shared if homes[0][key] != homes[1][key]}
-    ours, theirs = (
-        [each for each in run if each.question_id in shared - clashing] for run in (first, second)
-    )
-    cells = [Cell(measure) for measure in measures]
-    among = {
-        measure.name: by_question(ours, measure).keys() & by_question(theirs, measure).keys()
-        for measure in measures
+    first_documents = {each.question_id: each.document for each in first}
+    second_documents = {each.question_id: each.document for each in second}
+    shared = first_documents.keys() & second_documents.keys()
+    clashing = {key for key in shared if first_documents[key] != second_documents[key]}
+    comparable = shared - clashing
+    first = [each for each in first if each.question_id in comparable]
+    second = [each for each in second if each.question_id in comparable]
+
+    # a question counts for a measure if both runs have a value
+    first_values = {each.name: by_question(first, each) for each in measures}
+    second_values = {each.name: by_question(second, each) for each in measures}
+    counted = {
+        each.name: first_values[each.name].keys() & second_values[each.name].keys()
+        for each in measures
     }
-    a, b = (sums_of(trajectories, cells, among=among) for trajectories in (ours, theirs))
-    gains = intervals(b, a, draws=draws, seed=seed)
-    tests = p_values(a, b, draws=draws, seed=seed)
-    found = [
-        Difference(
-            each,
-            each.name in ruled,
-            finite(one),
-            finite(other),
-            gain,
-            p,
-            least_p(gain.documents, draws),
-        )
-        for each, one, other, gain, p in zip(
-            measures, a.combine(), b.combine(), gains, tests, strict=True
-        )
-    ]
-    values = by_question(ours, measures[0]), by_question(theirs, measures[0])
-    pairs = {key: (values[0][key], values[1][key]) for key in sorted(among[measures[0].name])}
+    cells = [Cell(measure) for measure in measures]
+    first_sums = sums_of(first, cells, among=counted)
+    second_sums = sums_of(second, cells, among=counted)
+
+    headline = measures[0].name
+    pairs = {
+        key: (first_values[headline][key], second_values[headline][key])
+        for key in sorted(counted[headline])
+    }
     return Comparison(
-        numbers=tuple(found),
+        numbers=_differences(measures, first_sums, second_sums, ruled, draws, seed),
         won=sum(b > a for a, b in pairs.values()),
         lost=sum(b < a for a, b in pairs.values()),
         tied=sum(a == b for a, b in pairs.values()),
         only_second_right=tuple(key for key, (a, b) in pairs.items() if a < RIGHT_FROM <= b),
         only_first_right=tuple(key for key, (a, b) in pairs.items() if b < RIGHT_FROM <= a),
-        only_in_first=tuple(sorted(homes[0].keys() - homes[1].keys())),
-        only_in_second=tuple(sorted(homes[1].keys() - homes[0].keys())),
+        only_in_first=tuple(sorted(first_documents.keys() - second_documents.keys())),
+        only_in_second=tuple(sorted(second_documents.keys() - first_documents.keys())),
         of_different_documents=tuple(sorted(clashing)),
+    )
+
+
+def _differences(
+    measures: Sequence[Measure],
+    first: Sums,
+    second: Sums,
+    ruled: Collection[str],
+    draws: int,
+    seed: int,
+) -> tuple[Difference, ...]:
+    """Return the difference of every measure between the sums of two runs."""
+    columns = zip(
+        measures,
+        first.combine(),
+        second.combine(),
+        intervals(second, first, draws=draws, seed=seed),
+        p_values(first, second, draws=draws, seed=seed),
+        strict=True,
+    )
+    return tuple(
+        Difference(
+            measure,
+            ruled=measure.name in ruled,
+            first=finite(first_number),
+            second=finite(second_number),
+            gain=gain,
+            p=p,
+            least_p=least_p(gain.documents, draws),
+        )
+        for measure, first_number, second_number, gain, p in columns
     )
 
 
@@ -158,7 +184,8 @@ def paired_table(
     """
     headline = found.numbers[0].title
     counts = {each.gain.questions for each in found.numbers}
-    notes = [f"over {min(counts):,} questions"] if len(counts) == 1 else []
+    same_questions = len(counts) == 1
+    notes = [f"over {min(counts):,} questions"] if same_questions else []
     notes += [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
@@ -176,11 +203,13 @@ def paired_table(
     ):
         if ids:
             notes.append(f"{name}: {len(ids):,} questions")
-    notes += [RULED] if any(each.ruled for each in found.numbers) else []
+    if any(each.ruled for each in found.numbers):
+        notes.append(RULED)
+
     head = ["number", "first", "second", "difference", "questions", "documents", "p"]
     rows = [[each.title, *each.cells] for each in found.numbers]
-    if len(counts) == 1:
+    if same_questions:
         for line in (head, *rows):
-            del line[_QUESTIONS]
+            del line[_QUESTIONS_COLUMN]
     named = f"{title}: {second} (second) against {first} (first)"
     return TextTable(named, tuple(head), tuple(map(tuple, rows)), tuple(notes))

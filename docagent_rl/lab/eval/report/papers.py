@@ -29,7 +29,7 @@ _FACTS = {
     "note": "remark",
 }
 """Names of facts by their keys, the same names as for a run (`run_facts.facts_of`)."""
-_FORMS = {"text": "pages as text", "image": "pages as images"}
+_FORMS_OF_PAGES = {"text": "pages as text", "image": "pages as images"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +74,30 @@ class PaperRow:
 @functools.cache
 def paper_rows() -> tuple[PaperRow, ...]:
     """Return all rows, in the order of the files: trained agents first."""
-    trained, others = _data("targets"), _data("baselines")
-    found = [_row(row, row["numbers"]) for row in trained["rows"]]
-    for row in others["rows"]:
-        columns = zip(others["columns"][row["columns"]], row["values"], strict=True)
-        found.append(_row(row, [{**column, "value": value} for column, value in columns]))
-    return tuple(found)
+    rows = [_row(row, row["numbers"]) for row in _data("targets")["rows"]]
+    baselines = _data("baselines")
+    for row in baselines["rows"]:
+        # the columns of a table are stated once, and each row has its values in their order
+        columns = zip(baselines["columns"][row["columns"]], row["values"], strict=True)
+        numbers = [{**column, "value": value} for column, value in columns]
+        rows.append(_row(row, numbers))
+    return tuple(rows)
 
 
 def _row(row: Mapping[str, Any], numbers: Iterable[Mapping[str, Any]]) -> PaperRow:
     paper = _data("targets")["papers"][row["paper"]]
     stage = row.get("stage")
-    made = {None: "trained by the authors", "SFT": "fine-tuned by the authors"}.get(stage, stage)
-    if "agent" in row:
-        made = "as published"
-    facts = {"paper": paper["title"], "model": f"{row['model']}, {made}"}
-    given = {**paper, **row}
-    facts |= {name: _text(given[key]) for key, name in _FACTS.items() if given.get(key) is not None}
-    details = (row.get("method"), stage, _FORMS.get(row.get("form")))
+    training = {None: "trained by the authors", "SFT": "fine-tuned by the authors"}
+    origin = "as published" if "agent" in row else training.get(stage, stage)
+    facts = {"paper": paper["title"], "model": f"{row['model']}, {origin}"}
+
+    # a fact of a row goes before that of its paper
+    stated = {**paper, **row}
+    for key, name in _FACTS.items():
+        if stated.get(key) is not None:
+            facts[name] = _text(stated[key])
+
+    details = (row.get("method"), stage, _FORMS_OF_PAGES.get(row.get("form")))
     targets = (
         Target(each["dataset"], each["measure"], float(each["value"]), tuple(each.get("row", ALL)))
         for each in numbers
@@ -120,17 +126,19 @@ def rows_for(recipe: str | None, system: str, overrides: Sequence[str] = ()) -> 
     baseline, named as a system is, they are its rows in the paper of the recipe.
     """
     ablations = {name for each in overrides for name in _ablations(each)}
-    played = [row for row in paper_rows() if (row.agent or row.system) == system]
-    ablated = [row for row in played if row.ablation in ablations]
-    found = ablated or [row for row in played if row.ablation is None]
-    own = [row for row in found if row.recipe == recipe]
-    return own or [row for row in found if row.agent is None]
+    of_agent = [row for row in paper_rows() if (row.agent or row.system) == system]
+    of_ablation = [row for row in of_agent if row.ablation in ablations]
+    rows = of_ablation or [row for row in of_agent if row.ablation is None]
+    of_recipe = [row for row in rows if row.recipe == recipe]
+    return of_recipe or [row for row in rows if row.agent is None]
 
 
 def _ablations(override: str) -> list[str]:
     """Return the ablations that an override chooses; it may be any override."""
     key, _, value = override.lstrip("+").partition("=")
-    return value.strip("[]").replace(" ", "").split(",") if key == "ablations" else []
+    if key != "ablations":
+        return []
+    return value.strip("[]").replace(" ", "").split(",")
 
 
 def _text(fact: Any) -> str:

@@ -32,14 +32,14 @@ from docagent_rl.lab.eval.report.runs import (
     report_on,
 )
 from docagent_rl.lab.eval.report.statistics import ALL, Row
-from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
+from docagent_rl.lab.eval.scoring.roles import SCORING_ROLES, role_prompt
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit
 
 PAGE = "report.md"
 DATA = "report.json"
 VERSION = 2
-_WORDS = (
+_NOTE_ON_PROMPTS = (
     "prompts of this package are in our own words; whether a model was trained like the authors' "
     "is not known"
 )
@@ -59,47 +59,60 @@ class ReportLine:
 
     def judges(self) -> str:
         """Return the judges or extractors of all runs."""
-        return (
-            ", ".join(sorted({by for number in self.numbers if number for by in number.by}))
-            or NOTHING
-        )
+        names = {by for number in self.numbers if number for by in number.by}
+        return ", ".join(sorted(names)) or NOTHING
 
     def questions(self) -> str:
         """Return the runs' numbers of questions, as one number if they agree."""
         counts = [0 if number is None else number.interval.questions for number in self.numbers]
-        return " / ".join(
-            f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts)
-        )
+        if len(set(counts)) == 1:
+            counts = counts[:1]
+        return " / ".join(f"{count:,}" for count in counts)
 
     def cells(self) -> tuple[str, ...]:
         """Return one text per run and one for the papers, with labels if there are several."""
+        unit = self.measure.unit
         runs = (
-            NOTHING
-            if each is None
-            else interval_text(each.interval, self.measure.unit, ruled=each.ruled)
+            NOTHING if each is None else interval_text(each.interval, unit, ruled=each.ruled)
             for each in self.numbers
         )
+        return (*runs, self._printed_text())
+
+    def _printed_text(self) -> str:
+        """Return the numbers of papers, with the labels of their rows if there are several."""
         printed = {label: f"{value:g}" for label, value in self.printed}
-        several = len({label.partition(", ")[0] for label in printed}) > 1
-        names = {label: label if several else label.partition(", ")[2] for label in printed}
-        beside = [
-            f"{value} ({names[label]})" if names[label] else value
-            for label, value in printed.items()
-        ]
-        return (*runs, "; ".join(beside if len(printed) > 1 else printed.values()) or NOTHING)
+        if len(printed) <= 1:
+            return "; ".join(printed.values()) or NOTHING
+
+        # a label begins with its recipe, which is left out if all rows are of one recipe
+        several_recipes = len({label.partition(", ")[0] for label in printed}) > 1
+        texts = []
+        for label, value in printed.items():
+            name = label if several_recipes else label.partition(", ")[2]
+            texts.append(f"{value} ({name})" if name else value)
+        return "; ".join(texts)
 
 
 def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[ReportLine]:
-    """Return the numbers that any run has in `answers`, `use` or `breakdowns` of its report."""
+    """Return the numbers that any run has in a part of its report.
+
+    `part` is a field of `BenchmarkReport`: `answers`, `use` or `breakdowns`.
+    """
     reports = [run.benchmarks.get(dataset) for run in runs]
     printed: dict[tuple[str, Row], list[tuple[str, float]]] = {}
     for row in papers_of(runs):
-        for target in (each for each in row.numbers if each.dataset == dataset):
-            printed.setdefault((target.measure, target.row), []).append((row.label, target.value))
-    every: list[Number] = [
-        n for report in reports if report is not None for n in getattr(report, part)
-    ]
-    measures = {(number.measure.name, number.row): number.measure for number in every}
+        for target in row.numbers:
+            if target.dataset == dataset:
+                key = (target.measure, target.row)
+                printed.setdefault(key, []).append((row.label, target.value))
+
+    measures: dict[tuple[str, Row], Measure] = {}
+    for report in reports:
+        if report is not None:
+            numbers_of_part: Sequence[Number] = getattr(report, part)
+            for number in numbers_of_part:
+                measures[number.measure.name, number.row] = number.measure
+
     found = []
     for key, measure in measures.items():
         numbers = tuple(None if report is None else report.number(*key) for report in reports)
@@ -154,9 +167,8 @@ def _answers(
     head = ("number", "judged by", "questions", *(run.name for run in runs), "paper")
     rows = [(line.measure.title, line.judges(), line.questions(), *line.cells()) for line in found]
     notes = [] if dataset is None else [_note(run, dataset) for run in runs]
-    notes += (
-        [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
-    )
+    if any(number and number.ruled for line in found for number in line.numbers):
+        notes.append(RULED)
     return TextTable(f"{title}{OF_ANSWERS}", head, tuple(rows), tuple(notes))
 
 
@@ -191,16 +203,16 @@ def _note(run: RunReport, dataset: str) -> str:
     all.
     """
     report = run.benchmarks[dataset]
-    whole_set = size_of_test_set(dataset)
-    of = f" of {whole_set:,}" if whole_set not in (None, report.questions) else ""
-    several = (
-        "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
-    )
-    text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, "
-    text += f"{report.questions:,}{of} questions about {report.documents:,} documents{several}"
-    whole = run.expected_trajectories
-    if whole is not None and run.trajectories < whole:
-        text += f"; THE RUN IS INCOMPLETE: {run.trajectories:,} of {whole:,} trajectories"
+    text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, {report.questions:,}"
+    test_set = size_of_test_set(dataset)
+    if test_set not in (None, report.questions):
+        text += f" of {test_set:,}"
+    text += f" questions about {report.documents:,} documents"
+    if report.trajectories != report.questions:
+        text += f", {report.trajectories:,} trajectories"
+    expected = run.expected_trajectories
+    if expected is not None and run.trajectories < expected:
+        text += f"; THE RUN IS INCOMPLETE: {run.trajectories:,} of {expected:,} trajectories"
     if report.masked:
         text += f"; not played, so counted as wrong: {_tally(report.masked)}"
     if report.unscored:
@@ -221,16 +233,14 @@ def facts_table(runs: Sequence[RunReport]) -> list[TextTable]:
     papers.
     """
     papers = papers_of(runs)
-    columns = {run.name: run.facts for run in runs} | {
-        f"paper: {row.label}": row.facts for row in papers
-    }
+    if not papers:
+        return []
+    columns = {run.name: run.facts for run in runs}
+    columns |= {f"paper: {row.label}": dict(row.facts) for row in papers}
     names = dict.fromkeys(name for facts in columns.values() for name in facts)
     rows = [(name, *(facts.get(name, NOTHING) for facts in columns.values())) for name in names]
-    return (
-        [TextTable("What the numbers rest on", ("", *columns), tuple(rows), (_WORDS,))]
-        if papers
-        else []
-    )
+    head = ("", *columns)
+    return [TextTable("What the numbers rest on", head, tuple(rows), (_NOTE_ON_PROMPTS,))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,16 +257,16 @@ def make_report(
     """Report on at least one run; `paired` compares the first two question by question."""
     reports = [report_on(run, settings) for run in runs]
     datasets = sorted({dataset for report in reports for dataset in report.benchmarks})
-    grids = [
-        *overall_table(reports),
-        *(grid for dataset in datasets for grid in tables(reports, dataset)),
-    ]
-    compared: dict[str, Comparison] = {}
-    for dataset in datasets if paired else ():
-        compared[dataset], table = _paired(runs[:2], reports, dataset, settings)
-        grids.append(table)
+    grids = overall_table(reports)
+    for dataset in datasets:
+        grids += tables(reports, dataset)
+    comparisons: dict[str, Comparison] = {}
+    if paired:
+        for dataset in datasets:
+            comparisons[dataset], table = _paired(runs[:2], reports, dataset, settings)
+            grids.append(table)
     grids += facts_table(reports)
-    how = (
+    explanation = (
         f"Brackets are 95 % intervals over {settings.draws:,} resamples of documents (seed "
         f"{settings.seed}). All trajectories of a question together weigh as much as one; "
         "trajectories that were not played are wrong. docs/report.md explains every number."
@@ -264,12 +274,12 @@ def make_report(
     data = {
         "docagent_rl_report": VERSION,
         "settings": settings,
-        "judge_prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
+        "judge_prompts": {role.value: role_prompt(role).digest for role in SCORING_ROLES},
         "runs": reports,
-        "paired": compared,
+        "paired": comparisons,
     }
     files = {
-        PAGE: tables_markdown(grids, [how]),
+        PAGE: tables_markdown(grids, [explanation]),
         DATA: json.dumps(data, default=_data, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
     }
     return Report(tuple(grids), files)
@@ -310,8 +320,6 @@ def _known_values(trajectories: Iterable[ScoredTrajectory]) -> set[str]:
 
 def _data(value: Any) -> Any:
     """Return an object as JSON types; fractions stay as they are."""
-    return (
-        value.data()
-        if hasattr(value, "data")
-        else {f.name: getattr(value, f.name) for f in fields(value)}
-    )
+    if hasattr(value, "data"):
+        return value.data()
+    return {each.name: getattr(value, each.name) for each in fields(value)}

@@ -4,7 +4,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 
 import numpy as np
 
@@ -68,27 +67,28 @@ def sums_of(
     contains the questions that count, by name of the measure; by default all that have the value.
     """
     names = sorted({each.document for each in trajectories})
-    places = {name: number for number, name in enumerate(names)}
-    lines = [{ALL, *rows(each)} for each in trajectories]
+    document_rows = {name: number for number, name in enumerate(names)}
+    lines_of = [{ALL, *rows(each)} for each in trajectories]
     blocks = [np.zeros((len(names), 0))]
     questions = []
     clusters = []
     for cell in cells:
         measure = cell.measure
-        found = [each.values.get(measure.value) is not None for each in trajectories]
-        times = Counter(each.question_id for each in compress(trajectories, found))
-        counted = [
-            each
-            for each, here, line in zip(trajectories, found, lines, strict=True)
-            if here
-            and cell.row in line
-            and (among is None or each.question_id in among[measure.name])
+        valued = [
+            (each, lines)
+            for each, lines in zip(trajectories, lines_of, strict=True)
+            if each.values.get(measure.value) is not None
         ]
+        # all trajectories of a question together weigh as much as one
+        weights = Counter(each.question_id for each, _ in valued)
+        counted = [each for each, lines in valued if cell.row in lines]
+        if among is not None:
+            counted = [each for each in counted if each.question_id in among[measure.name]]
+
         block = np.zeros((len(names), measure.width))
         for each in counted:
-            block[places[each.document]] += np.divide(
-                measure.sums(each.values), times[each.question_id]
-            )
+            sums = np.divide(measure.sums(each.values), weights[each.question_id])
+            block[document_rows[each.document]] += sums
         blocks.append(block)
         questions.append(len({each.question_id for each in counted}))
         clusters.append(len({each.document for each in counted}))
@@ -138,24 +138,25 @@ def intervals(
     cell, it is left out for that cell. `less`, with the same questions, documents and cells, is
     subtracted.
     """
-    number = sums.combine()
+    numbers = sums.combine()
     drawn = [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
     if less is not None:
-        number = number - less.combine()
-        others = map(less.combine, resampled(less.table, draws, seed))
-        drawn = [mine - other for mine, other in zip(drawn, others, strict=True)]
-    low, high = ends(np.concatenate(drawn) if drawn else np.full((1, len(number)), np.nan))
+        numbers = numbers - less.combine()
+        # the same seed draws the same documents
+        drawn_less = map(less.combine, resampled(less.table, draws, seed))
+        drawn = [chunk - other for chunk, other in zip(drawn, drawn_less, strict=True)]
+    low, high = ends(np.concatenate(drawn) if drawn else np.full((1, len(numbers)), np.nan))
+
+    columns = zip(numbers, low, high, sums.questions, sums.clusters, strict=True)
     return [
         Interval(
-            value=finite(value),
-            low=finite(a) if documents > 1 else None,
-            high=finite(b) if documents > 1 else None,
+            value=finite(number),
+            low=finite(lower) if documents > 1 else None,
+            high=finite(upper) if documents > 1 else None,
             questions=questions,
             documents=documents,
         )
-        for value, a, b, questions, documents in zip(
-            number, low, high, sums.questions, sums.clusters, strict=True
-        )
+        for number, lower, upper, questions, documents in columns
     ]
 
 
@@ -164,10 +165,9 @@ def resampled(table: np.ndarray, draws: int, seed: int) -> Iterator[np.ndarray]:
     documents = len(table)
     rng = np.random.default_rng(seed)
     for size in _chunks(draws if documents else 0):
-        yield (
-            rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float)
-            @ table
-        )
+        # how often each document is drawn
+        counts = rng.multinomial(documents, np.full(documents, 1 / documents), size=size)
+        yield counts.astype(float) @ table
 
 
 def ends(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,25 +193,26 @@ def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float 
     """
     observed = np.abs(second.combine() - first.combine())
     change = second.table - first.table
-    ours = first.table.sum(axis=0)
-    theirs = second.table.sum(axis=0)
-    reached = np.zeros(len(first.cells))
+    first_totals = first.table.sum(axis=0)
+    second_totals = second.table.sum(axis=0)
+    # for each cell, the swaps with a difference, and those whose difference is as large as observed
     tried = np.zeros(len(first.cells))
+    reached = np.zeros(len(first.cells))
     exact = len(first.documents) <= EXACT
-    for sides in _sides(len(change), None if exact else draws, seed):
-        moved = sides @ change
-        found = np.abs(second.combine(theirs - moved) - first.combine(ours + moved))
-        reached += np.sum(found >= observed - _SLACK, axis=0)
-        tried += np.sum(~np.isnan(found), axis=0)
-    extra = 0 if exact else 1
-    return [
-        None
-        if np.isnan(difference) or documents < FEWEST
-        else float((times + extra) / (many + extra))
-        for difference, times, many, documents in zip(
-            observed, reached, tried, first.clusters, strict=True
-        )
-    ]
+    for swaps in _swaps(len(change), None if exact else draws, seed):
+        moved = swaps @ change
+        swapped = second.combine(second_totals - moved) - first.combine(first_totals + moved)
+        tried += np.sum(~np.isnan(swapped), axis=0)
+        reached += np.sum(np.abs(swapped) >= observed - _SLACK, axis=0)
+    if not exact:  # the observed one counts as a swap
+        tried += 1
+        reached += 1
+
+    found: list[float | None] = []
+    for cell, documents in enumerate(first.clusters):
+        undefined = np.isnan(observed[cell]) or documents < FEWEST
+        found.append(None if undefined else float(reached[cell] / tried[cell]))
+    return found
 
 
 def least_p(documents: int, draws: int) -> float | None:
@@ -223,18 +224,23 @@ def least_p(documents: int, draws: int) -> float | None:
     return 2.0 ** (1 - documents) if documents <= EXACT else 1 / (draws + 1)
 
 
-def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
+def _swaps(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
     """Yield swaps of the runs, all or `draws` random ones: arrays `(..., documents)` of 0 and 1."""
     rng = np.random.default_rng(seed)
-    places = np.arange(documents)
-    begin = 0
-    for size in _chunks(2**documents if draws is None else draws):
-        if draws is None:
-            yield ((np.arange(begin, begin + size)[:, None] >> places) & 1).astype(float)
-        else:
+    if draws is not None:
+        for size in _chunks(draws):
             yield rng.integers(2, size=(size, documents)).astype(float)
+        return
+
+    # the bits of a number say which documents are swapped
+    bits = np.arange(documents)
+    begin = 0
+    for size in _chunks(2**documents):
+        numbers = np.arange(begin, begin + size)[:, None]
+        yield ((numbers >> bits) & 1).astype(float)
         begin += size
 
 
-def _chunks(many: int) -> Iterator[int]:
-    return (min(_CHUNK, many - begin) for begin in range(0, many, _CHUNK))
+def _chunks(number: int) -> Iterator[int]:
+    """Yield the sizes of the chunks into which a number of resamples is split."""
+    return (min(_CHUNK, number - begin) for begin in range(0, number, _CHUNK))

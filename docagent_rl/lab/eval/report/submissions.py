@@ -58,10 +58,10 @@ def submissions(trajectories: Iterable[Trajectory]) -> dict[str, Submission]:
             "the run has no questions of dude or mp_docvqa, whose servers take submissions"
         )
     files = {}
-    for dataset, found in sorted(entries.items()):
+    for dataset, of_dataset in sorted(entries.items()):
         server = _SERVERS[dataset]
-        text = json.dumps(list(found.values()), indent=1, ensure_ascii=False)
-        files[server.file] = Submission(encodable(text) + "\n", len(found), server.questions)
+        text = json.dumps(list(of_dataset.values()), indent=1, ensure_ascii=False)
+        files[server.file] = Submission(encodable(text) + "\n", len(of_dataset), server.questions)
     return files
 
 

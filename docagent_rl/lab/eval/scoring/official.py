@@ -15,8 +15,8 @@ from docagent_rl.lab.eval.metrics.judges import (
     parse_score_judge,
 )
 from docagent_rl.lab.eval.metrics.relevance import graded_ndcg
-from docagent_rl.lab.eval.scoring.experts import JudgedAnswer, gold_variants
 from docagent_rl.lab.eval.scoring.played import native_pages
+from docagent_rl.lab.eval.scoring.roles import JudgedAnswer, gold_variants
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.rewards.rule.claims import QuestionHints
@@ -40,15 +40,15 @@ class Official:
     """Lines of the benchmark's own table in which the question counts."""
 
 
-def answer_alone(subject: JudgedAnswer) -> Official:
+def answer_alone(judged_answer: JudgedAnswer) -> Official:
     """Return no value, since the benchmark has no definition of its own."""
     return Official({})
 
 
-def mmlongbench(subject: JudgedAnswer) -> Official:
+def mmlongbench(judged_answer: JudgedAnswer) -> Official:
     """Score MMLongBench-Doc: the score, and what its F1 counts."""
-    sample = subject.sample
-    reply = subject.reply(Extractor.MMLONGBENCH_DOC)
+    sample = judged_answer.sample
+    reply = judged_answer.reply(Extractor.MMLONGBENCH_DOC)
     gold = str(sample.extra.get("gold", NOT_ANSWERABLE))
     given = None if reply is None else extracted_answer(reply)
     pred = accuracy.NOT_EXTRACTED if given is None else given
@@ -61,18 +61,18 @@ def mmlongbench(subject: JudgedAnswer) -> Official:
     return Official(values, tuple(lines))
 
 
-def mmlongbench_v2(subject: JudgedAnswer) -> Official:
+def mmlongbench_v2(judged_answer: JudgedAnswer) -> Official:
     """Score MMLongBench-Doc-V2 (arXiv 2608.03397, `eval/metrics.py`): the judge's verdict, and what
     its F1 counts.
 
     A trajectory without an answer counts as wrong and as not answered; the official script would
     still ask its judge.
     """
-    sample = subject.sample
-    reply = subject.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
+    sample = judged_answer.sample
+    reply = judged_answer.reply(AnswerJudge.MMLONGBENCH_DOC_V2)
     match = None if reply is None else parse_match_judge(reply)
     answerable = not str(sample.extra.get("gold", NOT_ANSWERABLE)).startswith(NOT_ANSWERABLE)
-    abstained = subject.played.answer is None or (match is not None and match.abstained)
+    abstained = judged_answer.played.answer is None or (match is not None and match.abstained)
     values = {
         "score": float(match is not None and match.equivalent),
         "gold_answerable": float(answerable),
@@ -86,12 +86,12 @@ def mmlongbench_v2(subject: JudgedAnswer) -> Official:
     return Official(values, tuple(lines))
 
 
-def longdocurl(subject: JudgedAnswer) -> Official:
+def longdocurl(judged_answer: JudgedAnswer) -> Official:
     """Score LongDocURL: the score, the score before the prediction was written to JSON, and what
     its F1 counts.
     """
-    sample = subject.sample
-    reply = subject.reply(Extractor.LONGDOCURL)
+    sample = judged_answer.sample
+    reply = judged_answer.reply(Extractor.LONGDOCURL)
     gold = sample.extra.get("gold", NOT_ANSWERABLE)
     pred = accuracy.FAILED if reply is None else accuracy.longdocurl_parse(reply)
     inline = accuracy.FAILED if reply is None else accuracy.longdocurl_inline(reply)
@@ -103,11 +103,11 @@ def longdocurl(subject: JudgedAnswer) -> Official:
     return Official(values, tuple(lines))
 
 
-def mp_docvqa(subject: JudgedAnswer) -> Official:
+def mp_docvqa(judged_answer: JudgedAnswer) -> Official:
     """Score MP-DocVQA: ANLS, accuracy, and whether the answer's page was found."""
-    sample = subject.sample
-    answer = subject.played.answer
-    page = subject.played.answer_page
+    sample = judged_answer.sample
+    answer = judged_answer.played.answer
+    page = judged_answer.played.answer_page
     right = None
     if len(sample.evidence_pages) == 1:
         given = page[1] if page is not None and page[0] == sample.doc_id else None
@@ -120,14 +120,14 @@ def mp_docvqa(subject: JudgedAnswer) -> Official:
     return Official(values)
 
 
-def dude(subject: JudgedAnswer) -> Official:
+def dude(judged_answer: JudgedAnswer) -> Official:
     """Score DUDE: its ANLS. A list is split at semicolons and line breaks; a refusal is an empty
     answer.
 
     A right answer never counts as a refusal, whatever it says.
     """
-    sample = subject.sample
-    answer = subject.played.answer
+    sample = judged_answer.sample
+    answer = judged_answer.played.answer
     if answer is None:
         # for an unanswerable question an empty answer would be right, but there is no answer at all
         return Official({"anls": 0.0}, (sample.answer_format,))
@@ -138,10 +138,10 @@ def dude(subject: JudgedAnswer) -> Official:
     return Official({"anls": score}, (sample.answer_format,))
 
 
-def slidevqa(subject: JudgedAnswer) -> Official:
+def slidevqa(judged_answer: JudgedAnswer) -> Official:
     """Score SlideVQA: the answer, and the evidence if the system names its pages."""
-    sample = subject.sample
-    played = subject.played
+    sample = judged_answer.sample
+    played = judged_answer.played
     gold = sample.extra.get("gold")
     qa = answers.slidevqa_em_f1(
         str(sample.answers[0] if gold is None else gold), played.answer, sample.question
@@ -156,31 +156,31 @@ def slidevqa(subject: JudgedAnswer) -> Official:
     return Official(values)
 
 
-def vidoseek(subject: JudgedAnswer) -> Official:
+def vidoseek(judged_answer: JudgedAnswer) -> Official:
     """Score ViDoSeek: the judge's grade, 0 without one, and the ranking of the collected pages."""
-    reply = subject.reply(AnswerJudge.VIDOSEEK)
+    reply = judged_answer.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
-    gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
+    gold = [f"{doc_id}#{page}" for doc_id, page in sorted(judged_answer.sample.gold_pages)]
     ranks = answers.ranking_scores(
-        gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected]
+        gold, [f"{doc_id}#{page}" for doc_id, page in judged_answer.played.collected]
     )
     values = {"grade": float(grade), "passing": float(grade >= PASSING), **ranks}
     return Official(values)
 
 
-def madqa_score(subject: JudgedAnswer) -> Official:
+def madqa_score(judged_answer: JudgedAnswer) -> Official:
     """Score MADQA: ANLS*, the judge's grade, and citations if the system names its pages.
 
     If a right answer is a list, the answer is split into items at semicolons and line breaks.
     """
-    sample = subject.sample
-    played = subject.played
+    sample = judged_answer.sample
+    played = judged_answer.played
     variants = gold_variants(sample)
     answer = played.answer or ""
     listed = any(len(items) > 1 for items in variants)
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else [answer]
     similarity = madqa.anls_star(variants, items) if answer.strip() else 0.0
-    reply = subject.reply(AnswerJudge.MADQA)
+    reply = judged_answer.reply(AnswerJudge.MADQA)
     grade = None if reply is None else parse_grade_judge(reply)
     values: dict[str, float | None] = {
         "semantic": madqa.semantic_score(similarity, grade, items if listed else answer),
@@ -200,25 +200,25 @@ def _documents(pages: Iterable[tuple[str, int]]) -> set[str]:
     return {document for document, _ in pages}
 
 
-def vidore_v3(subject: JudgedAnswer) -> Official:
+def vidore_v3(judged_answer: JudgedAnswer) -> Official:
     """Score ViDoRe V3: nDCG@10 of the collected pages, in the order in which they were collected,
     by the pages' grades.
     """
-    grades = subject.sample.extra.get("relevance")
+    grades = judged_answer.sample.extra.get("relevance")
     if not isinstance(grades, dict):
-        grades = {f"{doc_id}#{page}": 1 for doc_id, page in subject.sample.gold_pages}
+        grades = {f"{doc_id}#{page}": 1 for doc_id, page in judged_answer.sample.gold_pages}
     known = {page: grade for page, grade in grades.items() if type(grade) in (int, float)}
-    ranked = [f"{doc_id}#{page}" for doc_id, page in subject.played.collected]
+    ranked = [f"{doc_id}#{page}" for doc_id, page in judged_answer.played.collected]
     return Official({"ndcg@10": graded_ndcg(known, ranked)})
 
 
 def uda(subset: str) -> Callable[[JudgedAnswer], Official]:
     """Return the function that scores a subset of UDA."""
 
-    def scored(subject: JudgedAnswer) -> Official:
-        answer = subject.played.answer
+    def scored(judged_answer: JudgedAnswer) -> Official:
+        answer = judged_answer.played.answer
         pred = None if answer is None else answers.uda_answer(answer)
-        return Official({"uda_f1": answers.uda_f1(subject.sample.answers, pred, subset)})
+        return Official({"uda_f1": answers.uda_f1(judged_answer.sample.answers, pred, subset)})
 
     return scored
 

@@ -1,4 +1,4 @@
-"""The scoring protocol of each benchmark with its experts, and the numbers of navigation and
+"""The scoring protocol of each benchmark with its judges, and the numbers of navigation and
 use.
 """
 
@@ -13,9 +13,9 @@ from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extractor
 from docagent_rl.lab.eval.metrics.madqa import Effort, kuiper, wasted_effort
 from docagent_rl.lab.eval.scoring import official
-from docagent_rl.lab.eval.scoring.experts import Expert, JudgedAnswer
 from docagent_rl.lab.eval.scoring.official import Official
 from docagent_rl.lab.eval.scoring.played import Played, Tool
+from docagent_rl.lab.eval.scoring.roles import JudgedAnswer, ScoringRole
 from docagent_rl.lab.eval.scoring.scored import Form, Measure, Unit, mean
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
@@ -43,7 +43,7 @@ class Protocol:
     name: str
     score: Callable[[JudgedAnswer], Official]
     measures: tuple[Measure, ...]
-    experts: tuple[Expert, ...] = ()
+    roles: tuple[ScoringRole, ...] = ()
     statistics: tuple[Statistic, ...] = ()
 
     @property
@@ -52,8 +52,8 @@ class Protocol:
         return self.measures[0]
 
 
-JUDGED = mean("judged", "judged right", expert=AnswerJudge.TRUE_FALSE)
-CORRECT = mean("correct", "judged Correct", expert=AnswerJudge.ALDEN)
+JUDGED = mean("judged", "judged right", role=AnswerJudge.TRUE_FALSE)
+CORRECT = mean("correct", "judged Correct", role=AnswerJudge.ALDEN)
 GENERAL = (
     mean("rule", "rule judge"),
     mean("exact", "exact match"),
@@ -77,8 +77,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "MMLongBench-Doc",
         official.mmlongbench,
         (
-            Measure("acc", "accuracy", "score", expert=_MM),
-            Measure("f1", "F1", "score", Form.F1, expert=_MM),
+            Measure("acc", "accuracy", "score", role=_MM),
+            Measure("f1", "F1", "score", Form.F1, role=_MM),
         ),
         (_MM,),
     ),
@@ -86,8 +86,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "MMLongBench-Doc-V2",
         official.mmlongbench_v2,
         (
-            Measure("acc", "accuracy", "score", expert=_MM2),
-            Measure("f1", "F1", "score", Form.F1, expert=_MM2),
+            Measure("acc", "accuracy", "score", role=_MM2),
+            Measure("f1", "F1", "score", Form.F1, role=_MM2),
         ),
         (_MM2,),
     ),
@@ -95,16 +95,16 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "LongDocURL",
         official.longdocurl,
         (
-            Measure("acc", "accuracy", "score", expert=_LONG),
+            Measure("acc", "accuracy", "score", role=_LONG),
             Measure(
                 "rectified_acc",
                 "rectified accuracy (of 2,325)",
                 "score",
                 Form.RECTIFIED,
-                expert=_LONG,
+                role=_LONG,
             ),
-            Measure("acc_inline", "accuracy before JSON", "inline_score", expert=_LONG),
-            Measure("f1", "F1", "inline_score", Form.F1, expert=_LONG),
+            Measure("acc_inline", "accuracy before JSON", "inline_score", role=_LONG),
+            Measure("f1", "F1", "inline_score", Form.F1, role=_LONG),
         ),
         (_LONG,),
     ),
@@ -134,8 +134,8 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "ViDoSeek",
         official.vidoseek,
         (
-            mean("passing", "passing (4 or 5)", expert=AnswerJudge.VIDOSEEK),
-            mean("grade", "grade", expert=AnswerJudge.VIDOSEEK, unit=Unit.NUMBER),
+            mean("passing", "passing (4 or 5)", role=AnswerJudge.VIDOSEEK),
+            mean("grade", "grade", role=AnswerJudge.VIDOSEEK, unit=Unit.NUMBER),
             *_RANKS,
         ),
         (AnswerJudge.VIDOSEEK,),
@@ -144,9 +144,9 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "MADQA",
         official.madqa_score,
         (
-            mean("semantic", "semantic accuracy, not adjusted", expert=_MADQA),
+            mean("semantic", "semantic accuracy, not adjusted", role=_MADQA),
             Measure(
-                "semantic_adjusted", "semantic accuracy", "semantic", Form.ADJUSTED, expert=_MADQA
+                "semantic_adjusted", "semantic accuracy", "semantic", Form.ADJUSTED, role=_MADQA
             ),
             mean("accuracy", "ANLS* of 0.5 or more"),
             mean("anls_star", "ANLS*"),
@@ -208,15 +208,15 @@ def paper_judge(system: str) -> PaperJudge | None:
     return None if found is None else found.paper_judge
 
 
-def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
-    """Return the values that depend only on a judge, from parsed opinions; without a verdict they
+def judged_values(roles: Mapping[ScoringRole, Any]) -> dict[str, float | None]:
+    """Return the values that depend only on a judge, from parsed replies; without a verdict they
     are 0.
     """
     found: dict[str, float | None] = {}
-    if AnswerJudge.TRUE_FALSE in experts:
-        found["judged"] = float(experts[AnswerJudge.TRUE_FALSE] is True)
-    if AnswerJudge.ALDEN in experts:
-        found["correct"] = float(experts[AnswerJudge.ALDEN] == AldenVerdict.CORRECT)
+    if AnswerJudge.TRUE_FALSE in roles:
+        found["judged"] = float(roles[AnswerJudge.TRUE_FALSE] is True)
+    if AnswerJudge.ALDEN in roles:
+        found["correct"] = float(roles[AnswerJudge.ALDEN] == AldenVerdict.CORRECT)
     return found
 
 

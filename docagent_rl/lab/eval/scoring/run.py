@@ -19,16 +19,6 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.metrics.answers import squad_f1
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, is_judged
 from docagent_rl.lab.eval.run_facts import agent_of
-from docagent_rl.lab.eval.scoring.experts import (
-    EXPERTS,
-    UNASKED,
-    Author,
-    Expert,
-    JudgedAnswer,
-    JudgeReply,
-    opinion,
-    parsed_reply,
-)
 from docagent_rl.lab.eval.scoring.official import Official, refuses
 from docagent_rl.lab.eval.scoring.played import labels_of, read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import (
@@ -38,6 +28,16 @@ from docagent_rl.lab.eval.scoring.protocols import (
     paper_measures,
     protocol_of,
     use_values,
+)
+from docagent_rl.lab.eval.scoring.roles import (
+    SCORING_ROLES,
+    UNASKED,
+    Author,
+    JudgedAnswer,
+    JudgeReply,
+    ScoringRole,
+    parsed_reply,
+    reply_of,
 )
 from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -51,10 +51,10 @@ class ScoringSettings:
     """Settings for scoring a run."""
 
     judge: RemoteModel | None = None
-    """The model that gives opinions; `None`: the embedded rule judge."""
-    experts: frozenset[Expert] = frozenset()
-    """Experts asked about every trajectory, in addition to those that its benchmark and its system
-    need.
+    """The model that replies as judges and extractors; `None`: the embedded rule judge."""
+    roles: frozenset[ScoringRole] = frozenset()
+    """Judges and extractors asked about every trajectory, in addition to those that its benchmark
+    and its system need.
     """
     concurrency: int = 64
 
@@ -78,47 +78,47 @@ async def score_trajectory(
     # some benchmarks withhold the right answers of their test questions
     withheld = sample.extra.get("hidden") is True
     known = not withheld and (sample.answerable is False or bool(sample.answers))
-    opinions: dict[Expert, JudgeReply] = {}
-    subject = JudgedAnswer(sample, played, opinions, judge)
+    replies: dict[ScoringRole, JudgeReply] = {}
+    judged_answer = JudgedAnswer(sample, played, replies, judge)
     rule = 0.0
     if known:
-        for expert in _wanted(sample, trajectory.system, settings):
+        for role in _wanted(sample, trajectory.system, settings):
             unasked = (
-                expert is AnswerJudge.TRUE_FALSE
+                role is AnswerJudge.TRUE_FALSE
                 and judge is PaperJudge.TRUE_FALSE_AFTER_SEARCH
                 and not is_judged(played.response)
             )
-            opinions[expert] = (
-                UNASKED if unasked else await opinion(settings.judge, expert, subject)
+            replies[role] = (
+                UNASKED if unasked else await reply_of(settings.judge, role, judged_answer)
             )
         if played.answer is not None:
             rule = await RuleJudge().judge(sample.question, references(sample), played.answer)
     # in a thread: scoring a long answer takes a while, and others should not wait for it
-    return await asyncio.to_thread(_scored, trajectory, agent, subject, known, rule >= 1.0)
+    return await asyncio.to_thread(_scored, trajectory, agent, judged_answer, known, rule >= 1.0)
 
 
-def _wanted(sample: Sample, system: str, settings: ScoringSettings) -> list[Expert]:
-    """Return the experts that benchmark, system's paper and settings ask, in a fixed order."""
-    of_paper = {measure.expert for measure in paper_measures(system)}
-    wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
-    return [expert for expert in EXPERTS if expert in wanted]
+def _wanted(sample: Sample, system: str, settings: ScoringSettings) -> list[ScoringRole]:
+    """Return the judges and extractors that benchmark, paper and settings ask, in fixed order."""
+    of_paper = {measure.role for measure in paper_measures(system)}
+    wanted = {*protocol_of(sample.dataset).roles, *settings.roles, *of_paper}
+    return [role for role in SCORING_ROLES if role in wanted]
 
 
 def _scored(
-    trajectory: Trajectory, agent: str, subject: JudgedAnswer, known: bool, rule: bool
+    trajectory: Trajectory, agent: str, judged_answer: JudgedAnswer, known: bool, rule: bool
 ) -> ScoredTrajectory:
-    """Return the scores of a trajectory for which all opinions were given."""
-    sample = subject.sample
-    played = subject.played
-    opinions = subject.opinions
+    """Return the scores of a trajectory about which all judges and extractors have replied."""
+    sample = judged_answer.sample
+    played = judged_answer.played
+    replies = judged_answer.replies
     verdicts = {
-        expert: parsed_reply(expert, given.reply, subject.judge)
-        for expert, given in opinions.items()
+        role: parsed_reply(role, given.reply, judged_answer.judge)
+        for role, given in replies.items()
     }
     official = Official({})
     values: dict[str, float | None] = {}
     if known:
-        official = protocol_of(sample.dataset).score(subject)
+        official = protocol_of(sample.dataset).score(judged_answer)
         values.update(_general(sample, played.answer, rule))
         values.update(official.values)
         values.update(judged_values(verdicts))
@@ -140,13 +140,13 @@ def _scored(
         labels=labels_of(sample),
         groups=list(official.groups),
         values=values,
-        experts={
-            expert.value: {
-                "value": _plain(verdicts[expert]),
+        replies={
+            role.value: {
+                "value": _plain(verdicts[role]),
                 "by": given.by,
                 "failed": given.failed,
             }
-            for expert, given in opinions.items()
+            for role, given in replies.items()
         },
     )
 
@@ -174,7 +174,7 @@ def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float 
     }
 
 
-def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
+def paper_roles(folders: Iterable[RunFolder]) -> set[ScoringRole]:
     """Return the judges of the papers of several systems, so that all runs get the numbers of each.
 
     Raises:
@@ -185,8 +185,8 @@ def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
     }
     if len(systems) < 2:
         return set()
-    experts = (measure.expert for system in systems for measure in paper_measures(system))
-    return {expert for expert in experts if expert is not None}
+    roles = (measure.role for system in systems for measure in paper_measures(system))
+    return {role for role in roles if role is not None}
 
 
 async def score_run(
@@ -231,7 +231,7 @@ def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
     """
     failed: dict[str, list[bool]] = defaultdict(list)
     for each in scored:
-        for name, given in each.experts.items():
+        for name, given in each.replies.items():
             if given["by"] != Author.NOBODY.value:
                 failed[name].append(given["failed"])
     for name, every in failed.items():

@@ -65,7 +65,8 @@ class Measure:
     form: Form = Form.MEAN
     other: str = ""
     """Name of the second value of a ratio."""
-    expert: Extractor | AnswerJudge | None = None
+    role: Extractor | AnswerJudge | None = None
+    """The judge or extractor on whose replies the value rests."""
     unit: Unit = Unit.PERCENT
 
     @property
@@ -133,8 +134,8 @@ class ScoredTrajectory:
     """Lines of the benchmark's own table in which the question counts."""
     values: dict[str, float | None]
     """Numbers by name (`protocols`, `use`)."""
-    experts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The opinion of each expert on the answer: `value`, `by`, `failed`."""
+    replies: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The reply of each judge and extractor about the answer: `value`, `by`, `failed`."""
 
     def to_json(self) -> str:
         """Return the trajectory as one line of JSON."""
@@ -142,4 +143,5 @@ class ScoredTrajectory:
             name: v if v is None or math.isfinite(v) else None for name, v in self.values.items()
         }
         line = {**asdict(self), "values": finite}
+        line["experts"] = line.pop("replies")  # the key of `scores.jsonl`
         return encodable(json.dumps(line, ensure_ascii=False, allow_nan=False))

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.scored import Form, Measure, ScoredTrajectory, mean
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.metrics.slow import accuracy_f1
@@ -55,7 +55,7 @@ def scored(
 
 
 def told(value, by, failed=False):
-    """Return an expert's opinion."""
+    """Return a role's reply."""
     return {"value": value, "by": by, "failed": failed}
 
 
@@ -67,7 +67,7 @@ def over_three(by="judge-1", system="vrag_rl"):
         for n in range(4):
             values = {"judged": float(n == 0), "score": 0.0, "qa_f1": 0.0, "passing": 0.0}
             one = scored(f"{dataset}{n}", 0, dataset=dataset, system=system, values=values)
-            one.experts["true_false_judge"] = told(n == 0, by if n else Author.NOBODY.value)
+            one.replies["true_false_judge"] = told(n == 0, by if n else Author.NOBODY.value)
             yield one
 
 

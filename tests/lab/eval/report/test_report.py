@@ -7,7 +7,7 @@ import pytest
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark, pass_at
 from docagent_rl.lab.eval.report.report import DATA, PAGE, make_report
 from docagent_rl.lab.eval.report.runs import ScoredRun, report_on
-from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.roles import Author
 from tests.lab.eval.report.scores import OVERALL, SCORE, over_three, scored, told
 
 FEW = ReportSettings(draws=50)
@@ -20,7 +20,7 @@ def trajectories(by="judge-1", gain=0, number=40, system="alden", **changes):
         right = float((n * 7) % 10 < 4 + gain)
         each = scored(
             n, right, document=f"d{n % 10}", system=system,
-            experts={EXTRACT: told("x", by), LABEL: told("Correct" if right else "Incorrect", by)},
+            replies={EXTRACT: told("x", by), LABEL: told("Correct" if right else "Incorrect", by)},
             labels={"modality": ["Table" if n % 2 else "Chart"], "answerable": ["yes"]},
             groups=["single_page", "source/Table"], **changes,
         )  # fmt: skip
@@ -91,7 +91,7 @@ def test_the_rule_judge_is_named_beside_every_number_it_stands_for():
     assert "†" not in make_report([run()], FEW).files[PAGE]
     # one such trajectory among many is told
     each = list(trajectories())
-    each[3].experts[EXTRACT]["by"] = Author.RULE.value
+    each[3].replies[EXTRACT]["by"] = Author.RULE.value
     number = benchmark("mmlongbench", each, FEW).number("acc")
     assert (number.by, number.ruled) == ((Author.RULE.value, "judge-1"), True)
 
@@ -99,7 +99,7 @@ def test_the_rule_judge_is_named_beside_every_number_it_stands_for():
 def test_what_was_not_played_or_judged_is_counted():
     each = list(trajectories())
     each[0] = scored(0, 0, document="d0", status="masked", reason="infrastructure", system="alden")
-    each[1].experts[LABEL] = told(None, "judge-1", failed=True)
+    each[1].replies[LABEL] = told(None, "judge-1", failed=True)
     each[2] = scored(2, None, document="d2", scored=False, system="alden")
     found = benchmark("mmlongbench", each, FEW)
     assert (found.masked, found.judge_failures, found.unscored) == (
@@ -118,10 +118,10 @@ def test_what_was_not_played_or_judged_is_counted():
 def test_answers_that_a_paper_s_rule_keeps_from_its_judge_are_told_from_no_answer():
     unasked = {TRUE_FALSE: told(None, Author.NOBODY.value)}
     each = [
-        scored(0, 0, system="vrag_rl", experts={TRUE_FALSE: told(True, "judge-1")}),
-        scored(1, 0, system="vrag_rl", experts=unasked),
-        scored(2, 0, system="vrag_rl", experts=unasked, pred=None),
-        scored(3, 0, system="vrag_rl", experts={TRUE_FALSE: told(None, "judge-1", failed=True)}),
+        scored(0, 0, system="vrag_rl", replies={TRUE_FALSE: told(True, "judge-1")}),
+        scored(1, 0, system="vrag_rl", replies=unasked),
+        scored(2, 0, system="vrag_rl", replies=unasked, pred=None),
+        scored(3, 0, system="vrag_rl", replies={TRUE_FALSE: told(None, "judge-1", failed=True)}),
     ]
     found = benchmark("mmlongbench", each, FEW)
     assert found.verdicts[TRUE_FALSE] == {"True": 1, "none": 2, "not asked": 1}

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 from docagent_rl.lab.eval.scoring import official
-from docagent_rl.lab.eval.scoring.experts import JudgedAnswer, JudgeReply
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
+from docagent_rl.lab.eval.scoring.roles import JudgedAnswer, JudgeReply
 from docagent_rl.lab.eval.scoring.scored import Form
 from docagent_rl.lab.importers import Benchmark, get_importer
 from docagent_rl.rewards.text import NOT_ANSWERABLE as NA
@@ -19,9 +19,9 @@ from tests.lab.eval.metrics import slow
 from tests.lab.eval.scoring.trajectories import answered, play_of, question, turn
 
 
-def subject(sample, answer, opinions=None, **changes) -> JudgedAnswer:
+def judged_answer(sample, answer, replies=None, **changes) -> JudgedAnswer:
     trajectory = play_of(sample) if answer is None else answered(sample, answer, **changes)
-    return JudgedAnswer(sample, read_trajectory(trajectory), opinions or {})
+    return JudgedAnswer(sample, read_trajectory(trajectory), replies or {})
 
 
 def extracted(text):
@@ -51,7 +51,9 @@ def test_mmlongbench_goes_by_the_native_answer_and_pages():
             "doc_type": "Guidebook",
         },
     )
-    found = official.mmlongbench(subject(sample, "Teal and ochre.", extracted("['Ochre', 'Teal']")))
+    found = official.mmlongbench(
+        judged_answer(sample, "Teal and ochre.", extracted("['Ochre', 'Teal']"))
+    )
     assert found.values == {"score": 1.0, "gold_answerable": 1.0, "answered": 1.0}
     assert found.groups == ("cross_page", "source/Table", "type/Guidebook")
 
@@ -60,9 +62,11 @@ def test_an_unanswerable_question_without_an_answer_is_wrong():
     sample = question(
         dataset="mmlongbench", answers=(), answerable=False, extra={"gold": "Not answerable"}
     )
-    found = official.mmlongbench(subject(sample, None))
+    found = official.mmlongbench(judged_answer(sample, None))
     assert found.values == {"score": 0.0, "gold_answerable": 0.0, "answered": 1.0}
-    right = official.mmlongbench(subject(sample, "It is not there.", extracted("Not answerable")))
+    right = official.mmlongbench(
+        judged_answer(sample, "It is not there.", extracted("Not answerable"))
+    )
     assert right.values == {"score": 1.0, "gold_answerable": 0.0, "answered": 0.0}
 
 
@@ -81,13 +85,13 @@ def test_the_second_mmlongbench_counts_what_its_judge_says(gold, reply, counted)
     sample = question(
         dataset="mmlongbench_v2", extra={"gold": gold, "native_evidence_pages": "[3]"}
     )
-    opinions = {AnswerJudge.MMLONGBENCH_DOC_V2: JudgeReply(reply, "m")}
-    found = official.mmlongbench_v2(subject(sample, "Forty-one.", opinions))
+    replies = {AnswerJudge.MMLONGBENCH_DOC_V2: JudgeReply(reply, "m")}
+    found = official.mmlongbench_v2(judged_answer(sample, "Forty-one.", replies))
     assert tuple(found.values.values()) == counted
     assert tuple(found.values) == ("score", "gold_answerable", "answered")
     lines = {"single_page", "source/Table"} | ({"unanswerable"} if gold.startswith(NA) else set())
     assert set(found.groups) == lines
-    assert official.mmlongbench_v2(subject(sample, None)).values["answered"] == 0.0
+    assert official.mmlongbench_v2(judged_answer(sample, None)).values["answered"] == 0.0
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -139,14 +143,14 @@ def test_madqa_goes_by_its_variants_and_a_grade(answer, grade, values):
     sample = question(
         dataset="madqa", answers=("red", "blue"), answer_format="list", extra={"gold": VARIANTS}
     )
-    opinions = {AnswerJudge.MADQA: JudgeReply(f'{{"judgment": "{grade}"}}', "m")}
-    found = official.madqa_score(subject(sample, answer, opinions))
+    replies = {AnswerJudge.MADQA: JudgeReply(f'{{"judgment": "{grade}"}}', "m")}
+    found = official.madqa_score(judged_answer(sample, answer, replies))
     assert (found.values, found.groups) == (values, ("single",))
 
 
 def test_madqa_without_an_answer_is_wrong():
     sample = question(dataset="madqa", extra={"gold": [["red"]]})
-    assert set(official.madqa_score(subject(sample, None)).values.values()) == {0.0}
+    assert set(official.madqa_score(judged_answer(sample, None)).values.values()) == {0.0}
 
 
 def test_madqa_scores_citations_where_a_system_names_pages():
@@ -172,12 +176,12 @@ def test_madqa_adjusts_for_its_judge(mean, adjusted):
 
 def test_vidore_ranks_the_pages_collected_by_their_grades():
     sample = question(dataset="vidore_v3", extra={"relevance": {"d0#3": 1, "d0#9": 2}})
-    found = official.vidore_v3(subject(sample, "Lake Ontario", pages=(9, 3)))
+    found = official.vidore_v3(judged_answer(sample, "Lake Ontario", pages=(9, 3)))
     assert found.values == {"ndcg@10": pytest.approx(1.0)}
-    late = official.vidore_v3(subject(sample, "Lake Ontario", pages=(1, 3)))
+    late = official.vidore_v3(judged_answer(sample, "Lake Ontario", pages=(1, 3)))
     assert late.values["ndcg@10"] == pytest.approx((1 / math.log2(3)) / (2 + 1 / math.log2(3)))
     # without grades all evidence is alike
-    assert official.vidore_v3(subject(question(), "x", pages=(3,))).values == {"ndcg@10": 1.0}
+    assert official.vidore_v3(judged_answer(question(), "x", pages=(3,))).values == {"ndcg@10": 1.0}
 
 
 def test_longdocurl_keeps_types_and_both_scores():
@@ -188,7 +192,7 @@ def test_longdocurl_keeps_types_and_both_scores():
     )
     reply = "<concise_answer>1, 2</concise_answer><answer_format>List</answer_format>"
     found = official.longdocurl(
-        subject(sample, "1 and 2", {Extractor.LONGDOCURL: JudgeReply(reply, "m")})
+        judged_answer(sample, "1 and 2", {Extractor.LONGDOCURL: JudgeReply(reply, "m")})
     )
     assert (found.values["score"], found.values["inline_score"]) == (1.0, 0.0)
     assert found.groups == ("Locating, Cross_Table", "single_page", "source/Table", "task/Locating")
@@ -197,7 +201,7 @@ def test_longdocurl_keeps_types_and_both_scores():
 def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
     sample = question(dataset="mpdocvqa", answers=("Ridge Road",), evidence_pages=(3,))
     for answer, pages, value in (("ridge road", (2, 3), 1.0), ("none", (3, 2), 0.0)):
-        found = official.mp_docvqa(subject(sample, answer, pages=pages)).values
+        found = official.mp_docvqa(judged_answer(sample, answer, pages=pages)).values
         assert found == {"anls": value, "accuracy": value, "appa": value}
 
 
@@ -218,14 +222,17 @@ def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
 )
 def test_dude(answers, kind, answer, score):
     sample = question(dataset="dude", answers=answers, answerable=bool(answers), answer_format=kind)
-    assert official.dude(subject(sample, answer)).values["anls"] == pytest.approx(score)
+    assert official.dude(judged_answer(sample, answer)).values["anls"] == pytest.approx(score)
 
 
 def test_slidevqa_scores_evidence_where_a_system_names_it():
     sample = question(
         dataset="slidevqa", evidence_pages=(4, 9), extra={"native_evidence_pages": [9, 4]}
     )
-    assert set(official.slidevqa(subject(sample, "Lake Ontario")).values) == {"qa_em", "qa_f1"}
+    assert set(official.slidevqa(judged_answer(sample, "Lake Ontario")).values) == {
+        "qa_em",
+        "qa_f1",
+    }
     own = play_of(
         sample, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star"
     )
@@ -240,9 +247,9 @@ def test_slidevqa_scores_evidence_where_a_system_names_it():
 
 def test_uda_reads_the_marked_answer_by_its_part():
     sample = question(dataset="uda_paper_text", answers=("No", "They do not report it"))
-    right = official.uda("paper_text")(subject(sample, "Hm. The answer is: Not reported"))
+    right = official.uda("paper_text")(judged_answer(sample, "Hm. The answer is: Not reported"))
     assert right.values == {"uda_f1": 1.0}
-    assert official.uda("feta")(subject(sample, "Not reported")).values == {"uda_f1": 0.0}
+    assert official.uda("feta")(judged_answer(sample, "Not reported")).values == {"uda_f1": 0.0}
 
 
 def test_accuracy_and_f1_of_the_specification():

@@ -10,7 +10,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.roles import Author
 from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.eval.scoring.trajectories import answered, masked, play_of, question, run_of, turn
@@ -61,7 +61,7 @@ async def judged(path, reply, *trajectories):
 async def test_without_an_endpoint_the_rules_say_so_and_a_masked_trajectory_is_wrong(tmp_path):
     found = await ruled(tmp_path, *mixed())
     assert [(each.question_id, each.number) for each in found] == [(f"q{n}", 0) for n in range(12)]
-    by = {expert["by"] for each in found for expert in each.experts.values()}
+    by = {role["by"] for each in found for role in each.replies.values()}
     assert by == {Author.RULE.value, Author.NOBODY.value}
     assert [each.values["score"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
     assert [each.values["rule"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
@@ -103,7 +103,7 @@ async def test_a_grade_counts_whose_reason_was_cut_off_and_zeros_of_an_unread_ju
         return
     (found,), _ = await judged(tmp_path, completion(text, "length"), one)
     assert found.values["grade"] == grade
-    assert found.experts["vidoseek_judge"]["failed"] is False
+    assert found.replies["vidoseek_judge"]["failed"] is False
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(
     )
     for trajectory_, value in zip(found, (unidoc, vrag), strict=True):
         told = {"value": value, "by": "judge-1", "failed": value is None}
-        assert trajectory_.experts["true_false_judge"] == told
+        assert trajectory_.replies["true_false_judge"] == told
         assert trajectory_.values["judged"] == float(value is True)
     # VRAG-RL's judge is asked again, UniDoc-RL's never
     assert requests == 3
@@ -154,7 +154,7 @@ async def test_only_trajectories_with_a_search_go_to_the_judge_of_vrag_rl(tmp_pa
         play_of(question(2, dataset="vrag"), turn("answer", "Lake Ontario"), system="unidoc_rl"),
     )
     assert [each.values["judged"] for each in found] == [1.0, 0.0, 1.0]
-    assert found[1].experts["true_false_judge"]["by"] == Author.NOBODY.value
+    assert found[1].replies["true_false_judge"]["by"] == Author.NOBODY.value
 
 
 async def test_stopped_and_gone_on_with_gives_the_same_files_and_asks_nothing_twice(tmp_path):

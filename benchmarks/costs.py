@@ -8,40 +8,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 RENDER = "render, preprocess"
-HAND = "hand to the server"
+SEND = "hand to the server"
 FRONT_END = "server's front end"
 JOIN = "join a row"
 STORE = "queue: store, fetch"
-SAMPLE = "records in the driver"
+RECORDS = "records in the driver"
 FEATURES = "make features"
-PARTS = (RENDER, HAND, FRONT_END, JOIN, STORE, SAMPLE, FEATURES)
+PARTS = (RENDER, SEND, FRONT_END, JOIN, STORE, RECORDS, FEATURES)
 
 
 @dataclass(slots=True)
-class Spent:
-    """The processor time and the bytes that a part took."""
+class Cost:
+    """The processor time and the bytes that one part of a step took."""
 
     seconds: float = 0.0
     nbytes: int = 0
 
 
 @dataclass(slots=True)
-class Bill:
-    """The processor time and bytes of all parts, by name (`PARTS`)."""
+class StepCosts:
+    """The costs of a step's parts, by the name of the part (`PARTS`)."""
 
-    parts: dict[str, Spent] = field(default_factory=dict)
+    parts: dict[str, Cost] = field(default_factory=dict)
 
-    def part(self, name: str) -> Spent:
+    def part(self, name: str) -> Cost:
         """Return a part; its first use adds it with zeros."""
-        return self.parts.setdefault(name, Spent())
+        return self.parts.setdefault(name, Cost())
 
     @contextmanager
-    def timed(self, name: str) -> Iterator[Spent]:
+    def timed(self, name: str) -> Iterator[Cost]:
         """Add the processor time of the `with` block to a part, and yield the part.
 
         The time is that of all threads of this process.
         """
-        part, begun = self.part(name), time.process_time()
+        part = self.part(name)
+        begun = time.process_time()
         yield part
         part.seconds += time.process_time() - begun
 
@@ -58,19 +59,18 @@ class Bill:
             features: include `FEATURES`, which the trainer makes on its device.
         """
         return sum(
-            spent.seconds for name, spent in self.parts.items() if features or name != FEATURES
+            cost.seconds for name, cost in self.parts.items() if features or name != FEATURES
         )
 
     @property
     def nbytes(self) -> int:
         """The bytes of all parts together."""
-        return sum(spent.nbytes for spent in self.parts.values())
+        return sum(cost.nbytes for cost in self.parts.values())
 
-    def times(self, factor: float) -> Bill:
-        """Return the bill of a step that is `factor` times as large."""
-        return Bill(
-            {
-                name: Spent(p.seconds * factor, round(p.nbytes * factor))
-                for name, p in self.parts.items()
-            }
-        )
+    def times(self, factor: float) -> StepCosts:
+        """Return the costs of a step that is `factor` times as large."""
+        larger = {
+            name: Cost(cost.seconds * factor, round(cost.nbytes * factor))
+            for name, cost in self.parts.items()
+        }
+        return StepCosts(larger)

@@ -33,7 +33,7 @@ LIMITS = Limits(prompt=128, response=160, turn=24, min_turn=8)
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ReaderTask:
     """The task with everything that trajectories need.
 
     Args:
@@ -47,13 +47,13 @@ class World:
     resources: TrajectoryResources
 
     @classmethod
-    def make(cls, root: Path, task: TaskSettings) -> World:
+    def make(cls, root: Path, settings: TaskSettings) -> ReaderTask:
         """Draw, ingest and index the pages in a folder; an existing task there is reused.
 
         Raises:
             UserError: the folder holds another task.
         """
-        paths = make_task(root, task)
+        paths = make_task(root, settings)
         samples = read_parquet(paths.data(Part.SFT))
         # the task's words become single tokens, so that rows are short
         texts = [sample.question for sample in samples]
@@ -77,9 +77,9 @@ def features(row: LedgerRow) -> dict[str, torch.Tensor]:
     return join_features([image for image in row.images if isinstance(image, EncodedImage)])
 
 
-def oracle_ledgers(world: World, samples: Sequence[Sample]) -> list[TurnLedger]:
+def oracle_ledgers(task: ReaderTask, samples: Sequence[Sample]) -> list[TurnLedger]:
     """Make the oracle's trajectories, token by token as in a rollout, and return their ledgers."""
-    resources = world.resources
+    resources = task.resources
 
     async def play() -> list[TurnLedger]:
         ledgers: list[TurnLedger] = []
@@ -100,20 +100,23 @@ def oracle_ledgers(world: World, samples: Sequence[Sample]) -> list[TurnLedger]:
 
 
 def train_reader(
-    world: World, settings: ReaderSettings, *, on_step: Callable[[float], None] = lambda loss: None
+    task: ReaderTask,
+    settings: ReaderSettings,
+    *,
+    on_step: Callable[[float], None] = lambda loss: None,
 ) -> Qwen2_5_VLForConditionalGeneration:
     """Fit a model of a million parameters to the oracle's trajectories, from random weights.
 
     Args:
-        world: the task, which has the oracle's questions.
+        task: the task, which has the oracle's questions.
         settings: the settings of the training.
         on_step: called with the loss of every step, in nats per token.
     """
-    image = world.processor.image_token_id
+    image = task.processor.image_token_id
     examples = [
-        _example(ledger.row(), image) for ledger in oracle_ledgers(world, world.samples(Part.SFT))
+        _example(ledger.row(), image) for ledger in oracle_ledgers(task, task.samples(Part.SFT))
     ]
-    model = build_model(tiny_config(world.processor.tokenizer), settings.seed)
+    model = build_model(tiny_config(task.processor.tokenizer), settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
     rng = random.Random(f"anchoring/{settings.seed}")
     for step in range(settings.steps):
@@ -129,7 +132,7 @@ def train_reader(
 
 
 def load_reader(
-    world: World,
+    task: ReaderTask,
     settings: ReaderSettings,
     folder: Path,
     *,
@@ -137,7 +140,7 @@ def load_reader(
 ) -> Qwen2_5_VLForConditionalGeneration:
     """Load the model of a folder; train it first if the folder does not exist."""
     if not folder.is_dir():
-        model = train_reader(world, settings, on_step=on_step)
+        model = train_reader(task, settings, on_step=on_step)
         with atomic_dir(folder) as made:
             model.save_pretrained(made)
     # a new model is loaded from its file, too, so that all calls return the same

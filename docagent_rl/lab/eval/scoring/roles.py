@@ -1,7 +1,6 @@
 """Judges and extractors of the benchmarks: requests, parsing of replies, and rules in their place.
 
-An opinion is always a reply in the official form, no matter who gave it, so that one parser can
-read them all.
+A reply is always in the official form, no matter who gave it, so that one parser can read them all.
 """
 
 import json
@@ -29,9 +28,9 @@ from docagent_rl.rewards.rule.words import fold
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.samples.sample import Sample
 
-Expert = Extractor | AnswerJudge
-
-EXPERTS: tuple[Expert, ...] = (*Extractor, *AnswerJudge)
+ScoringRole = Extractor | AnswerJudge
+"""A role whose reply a score depends on."""
+SCORING_ROLES: tuple[ScoringRole, ...] = (*Extractor, *AnswerJudge)
 _OWN_KEYS = re.compile(r"\"\s{0,9}(equivalent|abstained|judgment)\s{0,9}\"", re.I)
 _OWN_TAGS = re.compile(
     r"<\s{0,9}(/?)\s{0,9}(judge|label|concise_answer|answer_format)\b[^<>]{0,80}>", re.I
@@ -39,7 +38,7 @@ _OWN_TAGS = re.compile(
 
 
 class Author(StrEnum):
-    """The source of an opinion for which no model was asked."""
+    """The source of a reply for which no model was asked."""
 
     RULE = "embedded rule judge"
     """Rules instead of a model; not for papers (docs/rule_judge.md)."""
@@ -51,10 +50,10 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """An expert's reply about the answer of a trajectory."""
+    """The reply of a judge or an extractor about the answer of a trajectory."""
 
     reply: str | None
-    """In the official form; `None` if there was no answer to judge, or the expert failed."""
+    """In the official form; `None` if there was no answer to judge, or the judge failed."""
     by: str
     """An `Author`, or the name of a model."""
     failed: bool = False
@@ -62,7 +61,7 @@ class JudgeReply:
 
 
 UNASKED = JudgeReply(None, Author.NOBODY.value)
-"""The opinion on a trajectory without an answer, or with one that by the paper's rule the judge
+"""The reply about a trajectory without an answer, or with one that by the paper's rule the judge
 does not see.
 """
 
@@ -75,35 +74,38 @@ class JudgedAnswer:
 
     sample: Sample
     played: Played
-    opinions: Mapping[Expert, JudgeReply] = field(default_factory=dict)
+    replies: Mapping[ScoringRole, JudgeReply] = field(default_factory=dict)
     judge: PaperJudge | None = None
     """The judge of its system's paper, by whose rules a True or False reply is parsed."""
 
-    def reply(self, expert: Expert) -> str | None:
-        """Return the reply of an expert, if it gave one."""
-        opinion = self.opinions.get(expert)
-        return None if opinion is None else opinion.reply
+    def reply(self, role: ScoringRole) -> str | None:
+        """Return the text of a role's reply, if there is one."""
+        found = self.replies.get(role)
+        return None if found is None else found.reply
 
 
-async def opinion(model: RemoteModel | None, expert: Expert, subject: JudgedAnswer) -> JudgeReply:
-    """Return the opinion of an expert, from the model, or without one from the embedded rule judge.
+async def reply_of(
+    model: RemoteModel | None, role: ScoringRole, judged_answer: JudgedAnswer
+) -> JudgeReply:
+    """Return a role's reply, from the model, or without one from the embedded rule judge.
 
     Raises:
         BudgetError: the budget is spent.
         InfrastructureError: the service is down.
     """
-    answer = subject.played.answer
-    question = subject.sample.question
+    answer = judged_answer.played.answer
+    question = judged_answer.sample.question
     if answer is None:
         return UNASKED
     if model is not None:
-        return await _asked(model, expert, subject, answer)
-    if isinstance(expert, Extractor):
+        return await _asked(model, role, judged_answer, answer)
+    if isinstance(role, Extractor):
         return JudgeReply(
-            extracted_form(expert, question, answer, subject.played.extracted), Author.RULE.value
+            extracted_form(role, question, answer, judged_answer.played.extracted),
+            Author.RULE.value,
         )
-    right = await RuleJudge().judge(question, _rule_references(expert, subject.sample), answer)
-    return JudgeReply(ruled(expert, question, answer, right=right >= 1.0), Author.RULE.value)
+    right = await RuleJudge().judge(question, _rule_references(role, judged_answer.sample), answer)
+    return JudgeReply(ruled(role, question, answer, right=right >= 1.0), Author.RULE.value)
 
 
 def ruled(judge: AnswerJudge, question: str, answer: str, *, right: bool) -> str:
@@ -115,24 +117,24 @@ def ruled(judge: AnswerJudge, question: str, answer: str, *, right: bool) -> str
     return RULED[judge][right]
 
 
-def references_for(expert: Expert, sample: Sample) -> list[str]:
+def references_for(role: ScoringRole, sample: Sample) -> list[str]:
     """Return the right answers shown to a judge; for MMLongBench-Doc-V2 the unchanged gold
     answer.
     """
     gold = sample.extra.get("gold")
-    if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and isinstance(gold, str):
+    if role is AnswerJudge.MMLONGBENCH_DOC_V2 and isinstance(gold, str):
         return [gold]
-    if expert is AnswerJudge.MADQA:
+    if role is AnswerJudge.MADQA:
         return ["; ".join(items) for items in gold_variants(sample)]
     return list(references(sample))
 
 
-def _rule_references(expert: Expert, sample: Sample) -> list[str]:
+def _rule_references(role: ScoringRole, sample: Sample) -> list[str]:
     """Return the right answers with which the rules compare; a gold answer that lists several forms
     is split.
     """
     golds = list(references(sample))
-    if expert is AnswerJudge.MMLONGBENCH_DOC_V2 and sample.answerable is False:
+    if role is AnswerJudge.MMLONGBENCH_DOC_V2 and sample.answerable is False:
         golds += re.split(r"\s+or\s+", str(sample.extra.get("gold", "")))[1:]
     return golds
 
@@ -142,42 +144,42 @@ def gold_variants(sample: Sample) -> list[list[str]]:
     the sample.
     """
     gold = sample.extra.get("gold")
-    lists = [items for items in gold if isinstance(items, list)] if isinstance(gold, list) else []
-    native = [
-        texts for items in lists if (texts := [text for text in items if isinstance(text, str)])
-    ]
+    native = []
+    for items in gold if isinstance(gold, list) else ():
+        if isinstance(items, list) and (texts := [text for text in items if isinstance(text, str)]):
+            native.append(texts)
     if native or not sample.answers:
         return native
-    return (
-        [list(sample.answers)] if sample.lists_answers else [[answer] for answer in sample.answers]
-    )
+    if sample.lists_answers:
+        return [list(sample.answers)]
+    return [[answer] for answer in sample.answers]
 
 
-def expert_prompt(expert: Expert) -> PromptTemplate:
-    """Load the prompt of an expert."""
-    spec = judges.EXTRACTOR_PROMPT if isinstance(expert, Extractor) else judges.JUDGE_PROMPT
-    return load_prompt(expert.value, spec)
+def role_prompt(role: ScoringRole) -> PromptTemplate:
+    """Load the prompt of a judge or an extractor."""
+    spec = judges.EXTRACTOR_PROMPT if isinstance(role, Extractor) else judges.JUDGE_PROMPT
+    return load_prompt(role.value, spec)
 
 
 def messages(
-    expert: Expert, question: str, references: Sequence[str], answer: str
+    role: ScoringRole, question: str, references: Sequence[str], answer: str
 ) -> list[dict[str, str]]:
-    """Return the request to an expert. An extractor never sees the references.
+    """Return the request to a judge, or to an extractor, who never sees the references.
 
-    Tags and labels of replies are defused where the texts contain them, so that nothing quoted can
-    be taken for a reply.
+    Tags and labels of replies are neutralized where the texts contain them, so that nothing quoted
+    can be taken for a reply.
     """
-    prompt = expert_prompt(expert)
-    if isinstance(expert, Extractor):
+    prompt = role_prompt(role)
+    if isinstance(role, Extractor):
         texts: dict[str, Any] = {"question": question, "answer": answer}
     else:
         texts = {"question": question, "references": list(references), "prediction": answer}
     values = neutralized_values({name: _without_labels(value) for name, value in texts.items()})
-    roles = [role for role in ("system", "user", "assistant") if role in prompt]
-    return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
+    parts = [part for part in ("system", "user", "assistant") if part in prompt]
+    return [{"role": part, "content": prompt.render(part, **values)} for part in parts]
 
 
-def parsed_reply(expert: Expert, reply: str | None, judge: PaperJudge | None = None) -> Any:
+def parsed_reply(role: ScoringRole, reply: str | None, judge: PaperJudge | None = None) -> Any:
     """Parse a reply as the benchmark's parser does; True and False as the system's paper does.
 
     Returns:
@@ -186,9 +188,9 @@ def parsed_reply(expert: Expert, reply: str | None, judge: PaperJudge | None = N
     """
     if reply is None:
         return None
-    if expert is AnswerJudge.TRUE_FALSE:
+    if role is AnswerJudge.TRUE_FALSE:
         return judges.parse_bool_judge(reply, judge)
-    return _READERS[expert](reply)
+    return _PARSERS[role](reply)
 
 
 def _concise(reply: str) -> Any:
@@ -196,7 +198,7 @@ def _concise(reply: str) -> Any:
     return None if isinstance(found, str) and found == FAILED else found
 
 
-_READERS: Mapping[Expert, Callable[[str], Any]] = {
+_PARSERS: Mapping[ScoringRole, Callable[[str], Any]] = {
     Extractor.MMLONGBENCH_DOC: extracted_answer,
     Extractor.LONGDOCURL: _concise,
     AnswerJudge.VIDOSEEK: judges.parse_score_judge,
@@ -216,7 +218,7 @@ RULED: Mapping[AnswerJudge, tuple[str, str]] = {
 """The embedded rule judge's verdicts, wrong and right, in the form of a judge's reply (`ruled`)."""
 
 
-def extracted_form(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
+def extracted_form(role: Extractor, question: str, answer: str, extracted: str | None) -> str:
     """Return an extractor's reply in its own form, without a model.
 
     It contains the system's own short answer; if there is none, rules shorten the answer.
@@ -224,39 +226,40 @@ def extracted_form(expert: Extractor, question: str, answer: str, extracted: str
     # imported here because it is slow, and judges do not need it
     from docagent_rl.envs.rule_roles import extract_answer
 
-    short = (
-        extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
-    )
-    if expert is Extractor.MMLONGBENCH_DOC:
+    short = extracted
+    if short is None:
+        short = extracted_answer(extract_answer(question, answer))
+    if role is Extractor.MMLONGBENCH_DOC:
         text = unlabelled(short or "")
         items = [item.strip() for item in re.split(r"[;\n]", text) if item.strip()]
         # the prompts ask for semicolons between several items
-        form = (f"{items}", "List") if len(items) > 1 else (text, "String")
-        return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
+        if len(items) > 1:
+            return f"Extracted answer: {items}\nAnswer format: List"
+        return f"Extracted answer: {text}\nAnswer format: String"
     text = _OWN_TAGS.sub(r"[\1\2]", short or "")
     # numbers and lists stay unchanged; other texts are quoted if they would be parsed as a literal
-    if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S) and re.match(
-        r"[-+\d('\"{]", text
-    ):
+    is_number_or_list = re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S)
+    begins_like_literal = re.match(r"[-+\d('\"{]", text)
+    if begins_like_literal and not is_number_or_list:
         text = json.dumps(text, ensure_ascii=False)
     return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
 
 
 async def _asked(
-    model: RemoteModel, expert: Expert, subject: JudgedAnswer, answer: str
+    model: RemoteModel, role: ScoringRole, judged_answer: JudgedAnswer, answer: str
 ) -> JudgeReply:
     """Ask a model. If no reply can be parsed after all attempts, the judge has failed.
 
     A reply that was cut off is parsed as far as it goes, as the benchmarks do: it may already
     contain the grade.
     """
-    sample = subject.sample
+    sample = judged_answer.sample
     name = model.model
-    sent = messages(expert, sample.question, references_for(expert, sample), answer)
+    sent = messages(role, sample.question, references_for(role, sample), answer)
 
     def accept(text: str) -> None:
-        if parsed_reply(expert, reply_text(text), subject.judge) is None:
-            raise ReplyError(f"the reply does not have the form of {expert.value}")
+        if parsed_reply(role, reply_text(text), judged_answer.judge) is None:
+            raise ReplyError(f"the reply does not have the form of {role.value}")
 
     try:
         try:

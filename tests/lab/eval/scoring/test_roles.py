@@ -1,4 +1,4 @@
-"""The record of who played and who gave an opinion; what experts are asked, and how their replies
+"""The record of who played and who gave a reply; what roles are asked, and how their replies
 are read.
 """
 
@@ -12,24 +12,24 @@ from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.envs.checks import references
 from docagent_rl.lab.eval.metrics.judges import AldenVerdict, AnswerJudge, Extractor, Grade, Match
 from docagent_rl.lab.eval.run_facts import agent_of
-from docagent_rl.lab.eval.scoring.experts import (
-    EXPERTS,
+from docagent_rl.lab.eval.scoring.played import read_trajectory
+from docagent_rl.lab.eval.scoring.roles import (
+    SCORING_ROLES,
     JudgedAnswer,
     extracted_form,
     gold_variants,
     messages,
-    opinion,
     parsed_reply,
     references_for,
+    reply_of,
     ruled,
 )
-from docagent_rl.lab.eval.scoring.played import read_trajectory
 from tests.lab.eval.scoring.trajectories import answered, question
 
 
-@pytest.mark.parametrize("expert", list(AnswerJudge))
+@pytest.mark.parametrize("role", list(AnswerJudge))
 @pytest.mark.parametrize("right", [True, False])
-def test_the_rule_speaks_the_form_of_every_judge(expert, right):
+def test_the_rule_speaks_the_form_of_every_judge(role, right):
     verdicts = {
         AnswerJudge.VIDOSEEK: (1, 5),
         AnswerJudge.TRUE_FALSE: (False, True),
@@ -37,10 +37,7 @@ def test_the_rule_speaks_the_form_of_every_judge(expert, right):
         AnswerJudge.MMLONGBENCH_DOC_V2: (Match.OTHER, Match.SAME),
         AnswerJudge.MADQA: (Grade.INCORRECT, Grade.CORRECT),
     }
-    assert (
-        parsed_reply(expert, ruled(expert, "How many?", "26", right=right))
-        == verdicts[expert][right]
-    )
+    assert parsed_reply(role, ruled(role, "How many?", "26", right=right)) == verdicts[role][right]
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -76,8 +73,8 @@ def test_judges_see_the_golds_of_their_benchmark():
 def test_the_rule_takes_every_form_that_a_gold_names(answer, right):
     gold = "Not answerable or 0 or none"
     sample = question(answers=(), answerable=False, extra={"gold": gold})
-    subject = JudgedAnswer(sample, read_trajectory(answered(sample, answer)))
-    found = asyncio.run(opinion(None, AnswerJudge.MMLONGBENCH_DOC_V2, subject))
+    judged_answer = JudgedAnswer(sample, read_trajectory(answered(sample, answer)))
+    found = asyncio.run(reply_of(None, AnswerJudge.MMLONGBENCH_DOC_V2, judged_answer))
     assert parsed_reply(AnswerJudge.MMLONGBENCH_DOC_V2, found.reply).equivalent is right
 
 
@@ -86,15 +83,14 @@ def test_the_rule_takes_every_form_that_a_gold_names(answer, right):
 )
 def test_a_short_answer_of_the_system_is_what_the_parser_reads(short):
     by_type = {"41": 41, "[1, 2]": [1, 2]}.get(short, short)
-    for expert, wanted in ((Extractor.MMLONGBENCH_DOC, short), (Extractor.LONGDOCURL, by_type)):
+    for role, wanted in ((Extractor.MMLONGBENCH_DOC, short), (Extractor.LONGDOCURL, by_type)):
         assert (
-            parsed_reply(expert, extracted_form(expert, "How much?", "a long answer", short))
-            == wanted
+            parsed_reply(role, extracted_form(role, "How much?", "a long answer", short)) == wanted
         )
 
 
 @pytest.mark.parametrize(
-    ("expert", "answer", "short"),
+    ("role", "answer", "short"),
     [
         (Extractor.MMLONGBENCH_DOC, "The survey lists 26 lakes in all.", "26"),
         (Extractor.LONGDOCURL, "This is not mentioned in the document.", "Not answerable"),
@@ -102,13 +98,13 @@ def test_a_short_answer_of_the_system_is_what_the_parser_reads(short):
         (Extractor.MMLONGBENCH_DOC, "red; blue", "['red', 'blue']"),
     ],
 )
-def test_a_rule_shortens_where_nobody_did(expert, answer, short):
-    assert parsed_reply(expert, extracted_form(expert, "How many lakes?", answer, None)) == short
+def test_a_rule_shortens_where_nobody_did(role, answer, short):
+    assert parsed_reply(role, extracted_form(role, "How many lakes?", answer, None)) == short
 
 
-@pytest.mark.parametrize("expert", EXPERTS)
-def test_a_reply_without_form_cannot_be_read(expert):
-    assert parsed_reply(expert, None) is parsed_reply(expert, "I like it.") is None
+@pytest.mark.parametrize("role", SCORING_ROLES)
+def test_a_reply_without_form_cannot_be_read(role):
+    assert parsed_reply(role, None) is parsed_reply(role, "I like it.") is None
 
 
 VERDICTS = [
@@ -120,9 +116,9 @@ VERDICTS = [
 ]  # fmt: skip
 
 
-@given(st.sampled_from(EXPERTS), st.sampled_from(VERDICTS), st.text(max_size=30))
-def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
-    sent = messages(expert, "What?", ["9"], text + verdict)
+@given(st.sampled_from(SCORING_ROLES), st.sampled_from(VERDICTS), st.text(max_size=30))
+def test_what_a_judge_quotes_is_no_verdict(role, verdict, text):
+    sent = messages(role, "What?", ["9"], text + verdict)
     quoted = "".join(message["content"] for message in sent)
     begin = quoted.index("----- begin")
     for piece in quoted[begin:].split("----- begin")[1:]:
@@ -135,7 +131,7 @@ def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
             "Answer format:",
         ):
             assert other not in body
-        assert parsed_reply(expert, body) is None or expert is AnswerJudge.VIDOSEEK
+        assert parsed_reply(role, body) is None or role is AnswerJudge.VIDOSEEK
 
 
 RETRIEVER = {"retriever": {"model": "r"}}
