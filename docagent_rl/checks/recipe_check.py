@@ -1,6 +1,5 @@
 """Checks of recipes that only need their configuration."""
 
-import pickle
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.checks.refused_override import explained
-from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.config import DocAgentConfig, copied, plain_section
 from docagent_rl.systems import get_system
 
 PROFILES = {TrainerKind.RL: (None, "cpu"), TrainerKind.SFT: (None, "sft_cpu")}
@@ -97,7 +96,7 @@ def check_recipe(
     for profile in PROFILES[kind]:
         top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
-            config = pickle.loads(pickle.dumps(plain))  # faster than a copy by OmegaConf
+            config = copied(plain)
             config.merge_with(*change, *top)
             # resolve once for all checks; they report interpolations that are broken
             with suppress(OmegaConfBaseException):

@@ -12,6 +12,7 @@ from verl.trainer.ppo.utils import need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from docagent_rl.base.text import clean
+from docagent_rl.config import copied
 from docagent_rl.training.attention import LARGEST_HEAD
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.settings.divisibility import TENSOR_PARALLEL, problems
@@ -111,14 +112,14 @@ def verls_problems(config: DictConfig) -> Iterator[str]:
 
     The critic's model is omitted, because verl would load its files.
     """
-    copied = config.copy()
+    changed = copied(config)
     critic = has_critic(config)
     if critic:
-        copied.critic.model = None
+        changed.critic.model = None
 
     def check() -> None:
-        validate_config(copied, need_reference_policy(copied), use_critic=critic)
-        omega_conf_to_dataclass(copied.actor_rollout_ref.rollout)  # as workers do
+        validate_config(changed, need_reference_policy(changed), use_critic=critic)
+        omega_conf_to_dataclass(changed.actor_rollout_ref.rollout)  # as workers do
 
     if said := refusal(check):
         yield f"verl refuses this configuration: {said}"

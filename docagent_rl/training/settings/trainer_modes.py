@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from docagent_rl.config import copied
 from docagent_rl.training.settings.arithmetic import refusal
 from docagent_rl.training.settings.divisibility import BATCH, SERVER
 from docagent_rl.training.settings.ledger import MODE, MODES, OURS
@@ -91,10 +92,10 @@ def trainer_problems(config: DictConfig) -> Iterator[str]:
         return
     from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
 
-    copied = config.copy()
-    with open_dict(copied):
-        copied.trainer.v1.trainer_mode = mode
+    changed = copied(config)
+    with open_dict(changed):
+        changed.trainer.v1.trainer_mode = mode
         for key in USERS_CODE:
-            OmegaConf.update(copied, key, None)
-    if said := refusal(lambda: get_trainer_cls(mode)(copied)):
+            OmegaConf.update(changed, key, None)
+    if said := refusal(lambda: get_trainer_cls(mode)(changed)):
         yield f"verl's trainer refuses this configuration: {said}"
