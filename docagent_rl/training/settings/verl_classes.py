@@ -15,7 +15,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-PACKAGES = ("", ".utils", ".utils.profiler", ".utils.qat", ".workers", ".trainer")
+RANKS = "verl.workers.rollout.vllm_rollout.utils"
+"""The module that compares a LoRA rank with vLLM's largest one."""
+CERTAIN_RANK = 128
+"""A LoRA rank that every vLLM accepts."""
+PACKAGES = (
+    *("", ".trainer", ".utils", ".utils.profiler", ".utils.qat", ".workers"),
+    *(".workers.rollout", ".workers.rollout.vllm_rollout"),
+)
 """Packages of verl whose own code is not executed."""
 MODULES = (
     "verl.base_config",
@@ -90,6 +97,12 @@ def _raise(*_: object, **__: object) -> NoReturn:
     raise MoreNeededError
 
 
+def _largest_rank(rank: int) -> int:
+    if not 0 < rank <= CERTAIN_RANK:
+        raise MoreNeededError
+    return CERTAIN_RANK
+
+
 class _Finder(MetaPathFinder):
     """Finds no module of verl but `MODULES`, and leaves those to Python."""
 
@@ -128,7 +141,8 @@ def _unexecuted() -> dict[str, ModuleType]:
     if spec is None or spec.origin is None:
         raise MoreNeededError
     folder = Path(spec.origin).parent
-    found: dict[str, ModuleType] = {name: _ForARun(name) for name in FOR_A_RUN}
+    found: dict[str, ModuleType] = {name: _ForARun(name) for name in (*FOR_A_RUN, RANKS)}
+    vars(found[RANKS])["get_vllm_max_lora_rank"] = _largest_rank
     for name in PACKAGES:
         package = _Package(f"verl{name}")
         package.__path__ = [str(folder.joinpath(*name.split(".")))]

@@ -20,6 +20,8 @@ OVERRIDES = (
     [f"{ACTOR}.use_dynamic_bsz=false", f"{ACTOR}.ppo_micro_batch_size_per_gpu=null"],
     [f"++{ACTOR}.no_such_key=1"],
     ["+lora=gpu_80"],
+    ["+lora=gpu_80", "actor_rollout_ref.model.lora_rank=512"],
+    ["+lora=gpu_80", "actor_rollout_ref.model.lora_rank=513"],
 )
 
 
@@ -56,9 +58,9 @@ def test_they_accept_what_verl_accepts_and_nothing_that_it_refuses():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     without, with_verl = done.stderr.strip().splitlines()[-1].split("] [")
-    # LoRA needs a function of verl's rollout, so that verl itself is asked
-    assert without == "[True, True, True, False, False, False, False"
-    assert with_verl == "True, True, True, False, False, False, True]"
+    # about a large rank of LoRA, verl itself is asked
+    assert without == "[True, True, True, False, False, False, True, False, False"
+    assert with_verl == "True, True, True, False, False, False, True, True, False]"
 
 
 def test_a_recipe_is_checked_without_verl_and_what_it_imports():
