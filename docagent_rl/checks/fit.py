@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import yaml
@@ -23,7 +24,7 @@ from docagent_rl.checks.model_sizes import known_sizes
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32
 from docagent_rl.checks.recipe_check import Cluster, RecipeFinding, with_problem
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.config import DocAgentConfig, copied, plain_section
 from docagent_rl.models import get_family
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
 from docagent_rl.training.settings.layout import read_layout
@@ -159,7 +160,13 @@ def _candidate(recipe: str) -> RecipeCandidate:
 
 
 def _composed(recipe: str, overrides: tuple[str, ...] = ()) -> DictConfig:
-    """Return a composed recipe with overrides of the kinds that are tried here."""
+    """Return a recipe with overrides that may be changed; several shares of a length need it."""
+    return copied(_merged(recipe, overrides))
+
+
+@cache
+def _merged(recipe: str, overrides: tuple[str, ...]) -> DictConfig:
+    """Merge overrides of the kinds that are tried here into a recipe."""
     config = merged_recipe(recipe)
     for override in overrides:
         key, _, value = override.partition("=")

@@ -7,7 +7,7 @@ from typing import cast
 from hydra import compose
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.checks.recipe_check import read_config, searching
+from docagent_rl.checks.recipe_check import read_recipe_file, searching
 from docagent_rl.checks.recipe_list import ROOT
 from docagent_rl.config import copied
 
@@ -40,7 +40,7 @@ def layers(file: str) -> tuple[DictConfig, ...]:
 
     The configurations are in the order in which they are merged.
     """
-    own = read_config(ROOT / file)
+    own = read_recipe_file(ROOT / file)
     folder = file.rpartition("/")[0]
     found: list[DictConfig] = []
     for each in _defaults(own):

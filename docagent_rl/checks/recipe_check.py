@@ -84,7 +84,7 @@ def check_recipe(
 ) -> list[RecipeFinding]:
     """Check one recipe with every combination of profile and ablation; by default all ablations."""
     chosen = ablation_names(name, root) if ablations is None else ablations
-    changes = {each: [read_config(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
+    changes = {each: [read_recipe_file(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
         plain = composed_recipe(name, root=root)
     except UserError as error:
@@ -94,7 +94,7 @@ def check_recipe(
     kind = recipe_kind(name, root)
     values = {}
     for profile in PROFILES[kind]:
-        top = [read_config(ROOT / "profile" / f"{profile}.yaml")] if profile else []
+        top = [read_recipe_file(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
             config = copied(plain)
             config.merge_with(*change, *top)
@@ -270,7 +270,7 @@ def _folder_of_verl() -> Path:
     return Path(package.submodule_search_locations[0]) / "trainer" / "config"
 
 
-def read_config(file: Traversable) -> DictConfig:
+def read_recipe_file(file: Traversable) -> DictConfig:
     """Read a recipe's file or an ablation, as Hydra reads a group of the package _global_.
 
     Raises:

@@ -44,6 +44,8 @@ ENCODERS = (
 """Names of image and audio encoders in transformers; Qwen's `visual` includes the projector."""
 PROJECTORS = ("multi_modal_projector", "embed_vision", "embed_audio", "connector", "aligner")
 """Names of projectors that are separate from the encoder."""
+LANGUAGE = ("all-linear", rf"(.*\.)?({'|'.join((*ENCODERS, *PROJECTORS))})\..*")
+"""`target_modules` and `exclude_modules` of the overlay `+lora=language`."""
 
 
 def freezes_actor(run: DictConfig) -> bool:

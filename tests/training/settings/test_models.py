@@ -11,6 +11,7 @@ from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.models import families
 from docagent_rl.training.settings.models import (
     ENCODERS,
+    LANGUAGE,
     PROJECTORS,
     adapter_problems,
     family_problems,
@@ -88,6 +89,7 @@ def test_a_module_that_no_model_has_is_named():
 def test_the_overlays_leave_out_every_tower_and_no_language_model(place):
     read = OmegaConf.load(str(ROOT / place / "language.yaml"))
     model = read.model if "model" in read else read.actor_rollout_ref.model
+    assert (model.target_modules, model.exclude_modules) == LANGUAGE
     for name in ENCODERS + PROJECTORS:
         for module in (f"{name}.blocks.0.mlp.up_proj", f"model.{name}.merger.mlp.0"):
             assert re.fullmatch(model.exclude_modules, module)
