@@ -16,10 +16,8 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
+from docagent_rl.training.loopback import LOOPBACK, LOOPBACK_VARIABLE
 from docagent_rl.training.patching import TRAINING, Patch, replace
-
-LOOPBACK = "127.0.0.1"
-LOOPBACK_VARIABLE = "DOCAGENT_LOOPBACK"
 
 
 def _apply(module: ModuleType) -> None:

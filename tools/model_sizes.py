@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
+from omegaconf import OmegaConf
 
-from docagent_rl.checks.model_sizes import SIZES, as_values, sizes_of
+from docagent_rl.checks.model_sizes import PER_RANK, SIZES, as_values, sizes_of
 from docagent_rl.models import families
-from docagent_rl.training.settings.models import known_model, on_meta
+from docagent_rl.training.settings.models import LANGUAGE, known_model, on_meta, read_adapters
 
 HEAD = """\
 # Sizes of models, for budgets and plans that load neither torch nor transformers.
+# adapters_per_rank: LoRA parameters of rank 1, for +lora=language.
 # states: numbers of equal layers, with the bytes that each keeps and works with per token.
 # Written by `python -m tools.model_sizes`.
 """
@@ -36,7 +38,17 @@ def sizes_text() -> str:
     """Return the text of the file."""
     released = sorted({name for family in families() for name in family.released})
     found = {name: as_values(sizes_of(_built(name))) for name in (*released, *_QWEN2_5)}
+    for name in released:
+        found[name][PER_RANK] = _adapters_per_rank(name)
     return HEAD + yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=110)
+
+
+def _adapters_per_rank(name: str) -> int:
+    """Count the LoRA parameters of rank 1 that peft makes for the language model's layers."""
+    targets, excluded = LANGUAGE
+    section = {"path": name, "lora_rank": 1, "target_modules": targets, "exclude_modules": excluded}
+    adapters = read_adapters(OmegaConf.create(section))
+    return 0 if adapters is None else adapters.parameters
 
 
 def _built(name: str) -> Any:

@@ -20,7 +20,7 @@ from docagent_rl.checks.budget import (
 )
 from docagent_rl.checks.cards import FREE, card_memory, seen
 from docagent_rl.checks.gpu import gpu_memory
-from docagent_rl.checks.model_sizes import known_sizes
+from docagent_rl.checks.model_sizes import adapter_parameters, known_sizes
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32, Model
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.models import get_family
@@ -33,7 +33,6 @@ from docagent_rl.training.settings.models import (
     freezes_actor,
     freezes_critic,
     rank,
-    read_adapters,
 )
 
 logger = logging.getLogger(__name__)
@@ -111,7 +110,7 @@ def _trained(
     model = section.model if critic else config.actor_rollout_ref.model
     gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
     rows = section.ppo_micro_batch_size_per_gpu or 1
-    adapters = read_adapters(model)
+    adapters = adapter_parameters(model)
     half = adapters is not None and str(fsdp.get("model_dtype")) in HALF
     return Trained(
         sizes,
@@ -123,7 +122,7 @@ def _trained(
         checkpointing=model.enable_gradient_checkpointing,
         fused=critic or model.use_fused_kernels,
         offloaded=fsdp.param_offload and fsdp.optimizer_offload,
-        adapters=adapters.parameters if adapters else 0,
+        adapters=adapters or 0,
         bytes_each=BFLOAT16 if half else FLOAT32,
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from docagent_rl.advantages import Discounts, Need
+from docagent_rl.advantages import Discounts, Need, registered_estimators
 from docagent_rl.advantages.embedder import check_embedder
 from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import needs_groups, rehearse
@@ -20,13 +20,6 @@ from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.keys import key_problems, reference
 from docagent_rl.training.settings.ledger import TRAINER_MODES, ledger
 from docagent_rl.training.settings.values import run_value_problems
-from docagent_rl.training.trainer.estimators import (
-    alone_in_group,
-    compares,
-    known_estimators,
-    our_estimator,
-    unavailable,
-)
 
 logger = logging.getLogger(__name__)
 
@@ -102,18 +95,14 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
     """
     config = run.config
     settings = run.section.advantage
-    known = known_estimators()
     algorithm = config.algorithm
     mode = str(config.trainer.v1.trainer_mode)
     name = str(algorithm.adv_estimator)
     key = f"algorithm.adv_estimator={name}"
-    if name not in known:
-        yield (
-            f"{key} is not registered; add its module to docagent.modules, or use one of "
-            f"{', '.join(known)}"
-        )
+    estimator = registered_estimators().get(name)
+    if (estimator is None or not _all_ours()) and (problem := _unregistered(name)):
+        yield problem
         return
-    estimator = our_estimator(name)
     if estimator is None:
         yield from _verls_estimator_problems(run, name)
         return
@@ -148,8 +137,29 @@ def check_estimator(run: PlannedRun) -> Iterator[str]:
         yield _alone(key, "every advantage would be 0")
 
 
+def _all_ours() -> bool:
+    """Return whether this package defines all registered estimators; verl's have other names."""
+    found = registered_estimators().values()
+    return all(each.function.__module__.startswith("docagent_rl.") for each in found)
+
+
+def _unregistered(name: str) -> str | None:
+    """Return a sentence about an estimator that neither verl nor anyone else has registered."""
+    from docagent_rl.training.trainer.estimators import known_estimators  # imports verl
+
+    known = known_estimators()
+    if name in known:
+        return None
+    return (
+        f"algorithm.adv_estimator={name} is not registered; add its module to docagent.modules, "
+        f"or use one of {', '.join(known)}"
+    )
+
+
 def _verls_estimator_problems(run: PlannedRun, name: str) -> Iterator[str]:
     """Check one of verl's own estimators: unused options, groups of one, missing inputs."""
+    from docagent_rl.training.trainer.estimators import alone_in_group, compares, unavailable
+
     key = f"algorithm.adv_estimator={name}"
     if any(value is not None for value in run.section.advantage.options.values()):
         yield f"{OPTIONS} is set, but {key} is verl's estimator, which has no options; {CLEARED}"

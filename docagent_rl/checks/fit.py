@@ -1,6 +1,5 @@
 """Find the largest run of a system that fits on given GPUs according to its budget."""
 
-import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.checks.budget import GIB, BudgetLine, MemoryKind, budget, total
@@ -19,15 +19,17 @@ from docagent_rl.checks.budget_table import (
     read_run,
 )
 from docagent_rl.checks.cards import seen, usable
+from docagent_rl.checks.merged_recipe import layers, merged_recipe
 from docagent_rl.checks.model_sizes import known_sizes
 from docagent_rl.checks.passes import BFLOAT16, FLOAT32
-from docagent_rl.checks.recipe_check import Cluster, RecipeFinding, composed_recipe, with_problem
+from docagent_rl.checks.recipe_check import Cluster, RecipeFinding, with_problem
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.config import DocAgentConfig, copied, plain_section
 from docagent_rl.models import get_family
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
 from docagent_rl.training.settings.layout import read_layout
 
+LORA = "+lora"
 OVERLAYS = {79 * GIB: "gpu_80", 44 * GIB: "gpu_48", 0: "gpu_24"}
 """LoRA overlays (`+lora=`) by the minimum memory of the GPUs they are for, as drivers report it."""
 RESPONSE = "data.max_response_length"
@@ -46,7 +48,7 @@ class Training(StrEnum):
         """Return the overrides to try on GPUs with this memory, the fastest first."""
         if self is Training.WHOLE:
             return ((), POLICY_OFFLOADED)
-        return tuple((f"+lora={name}",) for size, name in OVERLAYS.items() if size <= gpu_memory)
+        return tuple((f"{LORA}={name}",) for size, name in OVERLAYS.items() if size <= gpu_memory)
 
     @property
     def least(self) -> int:
@@ -158,14 +160,21 @@ def _candidate(recipe: str) -> RecipeCandidate:
 
 
 def _composed(recipe: str, overrides: tuple[str, ...] = ()) -> DictConfig:
-    """Return a composed recipe that may be changed; several shares of a length need the same."""
-    # six times faster than a deep copy of a DictConfig
-    return pickle.loads(_pickled(recipe, overrides))
+    """Return a recipe with overrides that may be changed; several shares of a length need it."""
+    return copied(_merged(recipe, overrides))
 
 
 @cache
-def _pickled(recipe: str, overrides: tuple[str, ...]) -> bytes:
-    return pickle.dumps(composed_recipe(recipe, overrides))
+def _merged(recipe: str, overrides: tuple[str, ...]) -> DictConfig:
+    """Merge overrides of the kinds that are tried here into a recipe."""
+    config = merged_recipe(recipe)
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key == LORA:
+            config.merge_with(*layers(f"lora/{value}.yaml"))
+        else:
+            OmegaConf.update(config, key, yaml.safe_load(value))
+    return config
 
 
 def _parameters(path: str) -> int:

@@ -18,22 +18,41 @@ import yaml
 from docagent_rl.checks.passes import Model, Tower
 from docagent_rl.models import Family, families
 from docagent_rl.models.layers import LayerBytes, plain_layer
-from docagent_rl.training.settings.models import known_model
+from docagent_rl.training.settings.models import LANGUAGE, known_model, rank, read_adapters
 
 if TYPE_CHECKING:
     from torch import nn
 
 SIZES = Path(__file__).with_name("model_sizes.yaml")
+PER_RANK = "adapters_per_rank"
+"""The key of the file with a model's LoRA parameters of rank 1, for `LANGUAGE`."""
 
 
 @cache
 def known_sizes(path: str) -> Model | None:
     """Return the sizes of a model in a folder, or of one in the file; None for any other."""
-    if (Path(path).expanduser() / "config.json").is_file():
+    if _is_folder(path):
         model = known_model(path)
         return None if model is None else sizes_of(model)
     found = _listed().get(path)
     return None if found is None else from_values(found)
+
+
+def adapter_parameters(model: Any) -> int | None:
+    """Return the parameters of the LoRA adapters for a section `model`; None if there are none, or
+    if the model is not known.
+    """
+    path = str(model.path)
+    chosen = (model.get("target_modules"), model.get("exclude_modules"))
+    listed = None if _is_folder(path) else _listed().get(path, {}).get(PER_RANK)
+    if rank(model) and listed and chosen == LANGUAGE:
+        return rank(model) * listed
+    adapters = read_adapters(model)
+    return None if adapters is None else adapters.parameters
+
+
+def _is_folder(path: str) -> bool:
+    return (Path(path).expanduser() / "config.json").is_file()
 
 
 @cache
@@ -61,7 +80,8 @@ def from_values(values: Mapping[str, Any]) -> Model:
     """Return the sizes that `as_values` made plain."""
     tower = values.get("tower")
     layers = [(number, LayerBytes(*of)) for number, *of in values["states"]]
-    read = {name: value for name, value in values.items() if name not in ("states", "tower")}
+    apart = ("states", "tower", PER_RANK)
+    read = {name: value for name, value in values.items() if name not in apart}
     return Model(
         **read,
         states=tuple(layer for number, layer in layers for _ in range(number)),

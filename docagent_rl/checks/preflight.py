@@ -22,14 +22,12 @@ from docagent_rl.checks.environment import resolve_environment, resolve_folders,
 from docagent_rl.checks.named_code import named_code_problems
 from docagent_rl.checks.services import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.console.channel import CONSOLE_VARIABLE
 from docagent_rl.console.opening import begin_console
 from docagent_rl.console.overview import expectation, rl_facts
 from docagent_rl.console.run_console import run_console
 from docagent_rl.endpoints.http_client import past_proxies
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
-from docagent_rl.training.nodes import ATTACHED_VARIABLE
 from docagent_rl.training.settings import arithmetic, keys, models, trainer_modes
 from docagent_rl.training.settings.combinations import combination_problems, strategy_problems
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
@@ -214,6 +212,10 @@ def pass_on_environment(config: DictConfig) -> None:
     They contain the id of this start, the user's modules, whether the run attaches to a running
     Ray, and exceptions from proxies for connections of a machine to itself.
     """
+    # imported here because they import Ray, which takes seconds
+    from docagent_rl.console.channel import CONSOLE_VARIABLE
+    from docagent_rl.training.nodes import ATTACHED_VARIABLE
+
     variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1", **past_proxies()}
     note_start(Path(str(config.docagent.run_dir)), variables[RUN_VARIABLE])
     if run_console() is not None:

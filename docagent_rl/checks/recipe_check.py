@@ -1,6 +1,5 @@
 """Checks of recipes that only need their configuration."""
 
-import pickle
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.checks.refused_override import explained
-from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.config import DocAgentConfig, copied, plain_section
 from docagent_rl.systems import get_system
 
 PROFILES = {TrainerKind.RL: (None, "cpu"), TrainerKind.SFT: (None, "sft_cpu")}
@@ -85,7 +84,7 @@ def check_recipe(
 ) -> list[RecipeFinding]:
     """Check one recipe with every combination of profile and ablation; by default all ablations."""
     chosen = ablation_names(name, root) if ablations is None else ablations
-    changes = {each: [_load(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
+    changes = {each: [read_recipe_file(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
         plain = composed_recipe(name, root=root)
     except UserError as error:
@@ -95,9 +94,9 @@ def check_recipe(
     kind = recipe_kind(name, root)
     values = {}
     for profile in PROFILES[kind]:
-        top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
+        top = [read_recipe_file(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
-            config = pickle.loads(pickle.dumps(plain))  # faster than a copy by OmegaConf
+            config = copied(plain)
             config.merge_with(*change, *top)
             # resolve once for all checks; they report interpolations that are broken
             with suppress(OmegaConfBaseException):
@@ -223,7 +222,7 @@ def composed_recipe(
     try:
         with (
             composing_for(fine_tuning=recipe_kind(name, root) is TrainerKind.SFT),
-            _search(root) as extra,
+            searching(root) as extra,
         ):
             config = compose(name, overrides=[*extra, *overrides])
     except (HydraException, OmegaConfBaseException, YAMLError) as error:
@@ -256,7 +255,7 @@ def filled_recipe(config: DictConfig) -> DictConfig:
 
 
 @contextmanager
-def _search(root: Traversable) -> Generator[list[str]]:
+def searching(root: Traversable) -> Generator[list[str]]:
     """Initialise Hydra with verl's configurations and the recipes; yield the overrides it needs."""
     folder = _folder_of_verl() if root is ROOT else Path(str(root)).resolve()
     with initialize_config_dir(str(folder), version_base=None):
@@ -271,8 +270,12 @@ def _folder_of_verl() -> Path:
     return Path(package.submodule_search_locations[0]) / "trainer" / "config"
 
 
-def _load(file: Traversable) -> DictConfig:
-    # like Hydra for a group of the package _global_, but without reading verl's files each time
+def read_recipe_file(file: Traversable) -> DictConfig:
+    """Read a recipe's file or an ablation, as Hydra reads a group of the package _global_.
+
+    Raises:
+        UserError: it is not YAML, or not a mapping.
+    """
     try:
         read = OmegaConf.create(file.read_text(encoding="utf-8"))
     except YAMLError as error:

@@ -75,7 +75,7 @@ class Family:
             the layer's number.
         vision: how it sees images; `None` for a text model.
         released: for each name on the hub, the values in `config.json` that differ from the
-            defaults of transformers.
+            defaults of transformers, and the numbers of attention heads.
     """
 
     name: str

@@ -19,18 +19,21 @@ from docagent_rl.models.layers import (
 )
 from docagent_rl.models.qwen3_vl import SMALL, VISION
 
+_HEADS = {"num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 256}
 _4B = {
     "model_type": "qwen3_5",
-    "text_config": {"hidden_size": 2560, "intermediate_size": 9216, "tie_word_embeddings": True},
+    "text_config": _HEADS
+    | {"hidden_size": 2560, "intermediate_size": 9216, "tie_word_embeddings": True},
     "vision_config": SMALL | {"out_hidden_size": 2560},
     "tie_word_embeddings": True,
 }
 _9B = {
     "model_type": "qwen3_5",
+    "text_config": _HEADS,
     "vision_config": {"out_hidden_size": 4096},
     "tie_word_embeddings": False,
 }
-"""The language model has the defaults of transformers."""
+"""The language model has the defaults of transformers; its heads are among them."""
 
 
 def _mixer(config: Any, number: int) -> int:

@@ -4,8 +4,9 @@ import os
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from docagent_rl.patches.ray_loopback import LOOPBACK, LOOPBACK_VARIABLE
-
+LOOPBACK = "127.0.0.1"
+LOOPBACK_VARIABLE = "DOCAGENT_LOOPBACK"
+"""Environment variable that the patch `ray_loopback` reads."""
 RAY = "ray_kwargs.ray_init"
 ADDRESS_KEY = "_node_ip_address"
 NODES = (

@@ -2,10 +2,10 @@ import pytest
 
 from docagent_rl.checks import fit
 from docagent_rl.checks.budget import total
-from docagent_rl.checks.budget_table import CRITIC_OFFLOADED, ON_GPU
+from docagent_rl.checks.budget_table import CRITIC_OFFLOADED, ON_GPU, POLICY_OFFLOADED
 from docagent_rl.checks.cards import card_memory, usable
 from docagent_rl.checks.fit import Training, candidates, largest_fit
-from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, budget_of_recipe
+from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, budget_of_recipe, composed_recipe
 
 ONE = Cluster(1, 1)
 SYSTEMS = ("vrag_rl", "unidoc_rl", "doc_v_star")
@@ -34,6 +34,18 @@ def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
     smaller = {each.recipe: each.critics for each in found}["alden_qwen3_vl_4b"]
     assert smaller[:2] == ((), CRITIC_OFFLOADED)
     assert smaller[2][-1] == "critic.model.path=Qwen/Qwen3-VL-2B-Instruct"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "overrides"),
+    [
+        ("alden_qwen3_vl_8b", ("+lora=gpu_24", *CRITIC_OFFLOADED)),
+        ("alden_qwen2_5_vl_7b", (*POLICY_OFFLOADED, "critic.model.path=Qwen/Qwen3-8B")),
+        ("mm_doc_r1_qwen3_4b", ("+lora=gpu_80",)),
+    ],
+)
+def test_overrides_are_merged_as_hydra_composes_them(recipe, overrides):
+    assert fit._composed(recipe, overrides) == composed_recipe(recipe, overrides)
 
 
 def test_lines_come_as_soon_as_they_are_known(monkeypatch):

@@ -7,11 +7,19 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from docagent_rl.checks.model_sizes import SIZES, as_values, from_values, known_sizes, sizes_of
+from docagent_rl.checks.model_sizes import (
+    SIZES,
+    adapter_parameters,
+    as_values,
+    from_values,
+    known_sizes,
+    sizes_of,
+)
 from docagent_rl.checks.passes import Model, Tower
+from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.models import families
 from docagent_rl.models.layers import LayerBytes
-from docagent_rl.training.settings.models import known_model
+from docagent_rl.training.settings.models import known_model, read_adapters
 from tools.model_sizes import sizes_text
 
 TOWER = Tower(layers=3, hidden=8, block=LayerBytes(300, 68), outside=7, patches=4, outputs=2)
@@ -47,6 +55,13 @@ def test_models_that_are_only_served_have_their_published_numbers_of_parameters(
     judge, extractor = map(known_sizes, ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-72B-Instruct"))
     assert (judge.parameters, judge.key_heads) == (7_615_616_512, 4)
     assert (extractor.parameters, extractor.key_heads, extractor.kv) == (72_706_203_648, 8, 1024)
+
+
+def test_the_adapters_of_a_listed_model_are_those_that_peft_makes():
+    model = composed_recipe("vrag_rl_qwen3_vl_4b", ["+lora=language"]).actor_rollout_ref.model
+    assert adapter_parameters(model) == read_adapters(model).parameters > 0
+    model.exclude_modules = None
+    assert adapter_parameters(model) == read_adapters(model).parameters
 
 
 @pytest.mark.slow

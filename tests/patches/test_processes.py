@@ -15,8 +15,8 @@ import transformers.utils
 from sklearn.metrics import roc_curve
 
 from docagent_rl.patches import late_sklearn
-from docagent_rl.patches.ray_loopback import LOOPBACK, LOOPBACK_VARIABLE
 from docagent_rl.patches.root_logger_level import CULPRIT, VARIABLE
+from docagent_rl.training.loopback import LOOPBACK, LOOPBACK_VARIABLE
 
 QUEUES = "vllm.distributed.device_communicators.shm_broadcast"
 SCRIPT = f"""

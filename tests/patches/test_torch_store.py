@@ -9,8 +9,8 @@ import psutil
 import pytest
 from torch.distributed import TCPStore
 
-from docagent_rl.patches.ray_loopback import LOOPBACK, LOOPBACK_VARIABLE
 from docagent_rl.patches.torch_store_loopback import PATCH
+from docagent_rl.training.loopback import LOOPBACK, LOOPBACK_VARIABLE
 from docagent_rl.training.patching import patch_status
 
 # `torch.distributed` has a function of its name

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.patches.ray_loopback import LOOPBACK_VARIABLE
-from docagent_rl.training.loopback import ADDRESS_KEY, NODES, RAY, VARIABLES, keep_to_loopback
+from docagent_rl.training.loopback import (
+    ADDRESS_KEY,
+    LOOPBACK_VARIABLE,
+    NODES,
+    RAY,
+    VARIABLES,
+    keep_to_loopback,
+)
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 LISTENERS = Path(__file__).parents[1] / "listeners.py"

@@ -4,14 +4,12 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo.utils import need_reference_policy
-from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from docagent_rl.base.text import clean
+from docagent_rl.config import copied
 from docagent_rl.training.attention import LARGEST_HEAD
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.settings.divisibility import TENSOR_PARALLEL, problems
@@ -19,10 +17,12 @@ from docagent_rl.training.settings.layout import (
     ACTOR,
     ROLLOUT,
     has_critic,
+    has_reference,
     read_layout,
     trained_sections,
 )
-from docagent_rl.training.settings.models import STRATEGIES, model_config
+from docagent_rl.training.settings.models import STRATEGIES, Heads, known_heads
+from docagent_rl.training.settings.verl_classes import accepted
 
 MODEL = "actor_rollout_ref.model"
 FLASH_ATTENTION = "flash_attention_2"
@@ -75,12 +75,11 @@ def head_problems(config: DictConfig) -> Iterator[str]:
     """
     model = None
     with contextlib.suppress(ValueError):  # the check of the family reports it
-        model = model_config(str(OmegaConf.select(config, f"{MODEL}.path")))
+        model = known_heads(str(OmegaConf.select(config, f"{MODEL}.path")))
     if model is None:
         return
-    text: Any = model.get_text_config()
-    heads = text.num_attention_heads
-    kv = text.num_key_value_heads
+    heads = model.queries
+    kv = model.keys
     for key in (f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", TENSOR_PARALLEL):
         size = OmegaConf.select(config, key) or 1
         if heads % size or (kv % size and size % kv):
@@ -89,20 +88,19 @@ def head_problems(config: DictConfig) -> Iterator[str]:
                 f"be a multiple of its {kv} key heads"
             )
     fused = f"{MODEL}.use_fused_kernels"
-    if OmegaConf.select(config, fused) and getattr(text, "final_logit_softcapping", None):
+    if OmegaConf.select(config, fused) and model.capped:
         yield f"{fused}=true ignores the model's cap on logits: set it to false"
-    yield from _kernel_problems(config, text)
+    yield from _kernel_problems(config, model)
 
 
-def _kernel_problems(config: DictConfig, text: Any) -> Iterator[str]:
+def _kernel_problems(config: DictConfig, heads: Heads) -> Iterator[str]:
     """Name heads that are too large for flash attention on a GPU."""
     key = f"{MODEL}.override_config.attn_implementation"
     attention = OmegaConf.select(config, key) or FLASH_ATTENTION
-    sizes = [getattr(text, name, None) or 0 for name in ("head_dim", "global_head_dim")]
-    if attention == FLASH_ATTENTION and max(sizes) > LARGEST_HEAD and not is_cpu_platform():
+    if attention == FLASH_ATTENTION and heads.largest > LARGEST_HEAD and not is_cpu_platform():
         yield (
             f"{key}={attention} supports head sizes up to {LARGEST_HEAD}, but the model's is "
-            f"{max(sizes)}: set +{key}=sdpa"
+            f"{heads.largest}: set +{key}=sdpa"
         )
 
 
@@ -111,14 +109,16 @@ def verls_problems(config: DictConfig) -> Iterator[str]:
 
     The critic's model is omitted, because verl would load its files.
     """
-    copied = config.copy()
+    changed = copied(config)
     critic = has_critic(config)
     if critic:
-        copied.critic.model = None
+        changed.critic.model = None
 
     def check() -> None:
-        validate_config(copied, need_reference_policy(copied), use_critic=critic)
-        omega_conf_to_dataclass(copied.actor_rollout_ref.rollout)  # as workers do
+        from verl.utils.config import omega_conf_to_dataclass, validate_config
+
+        validate_config(changed, has_reference(changed), use_critic=critic)
+        omega_conf_to_dataclass(changed.actor_rollout_ref.rollout)  # as workers do
 
     if said := refusal(check):
         yield f"verl refuses this configuration: {said}"
@@ -127,10 +127,13 @@ def verls_problems(config: DictConfig) -> Iterator[str]:
 def refusal(check: Callable[[], object]) -> str | None:
     """Run a check of verl's and return why it fails, or None if it passes.
 
-    Its output and warnings are dropped, as verl repeats them when it starts.
+    The check imports verl itself; all of it is imported only if its classes do not suffice. Its
+    output and warnings are dropped, as verl repeats them when it starts.
     """
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if accepted(check):
+            return None
         try:
             check()
         except REFUSED as error:

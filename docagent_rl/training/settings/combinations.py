@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from verl.utils.torch_dtypes import PrecisionType
 
 from docagent_rl.training.settings.layout import has_critic
 from docagent_rl.training.settings.models import STRATEGIES, model_config
+from docagent_rl.training.settings.verl_classes import verls_module
 
 ROLLOUT, ACTOR, MODEL = (f"actor_rollout_ref.{part}" for part in ("rollout", "actor", "model"))
 ENGINES = (f"{ACTOR}.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.fsdp")
@@ -60,7 +60,8 @@ def precision_problems(config: DictConfig, section: str) -> Iterator[str]:
     if engine is None or engine.dtype == "bfloat16":  # verl's default, which recipes repeat
         return
     chosen = OmegaConf.select(engine, "mixed_precision.param_dtype") or "bf16"
-    if PrecisionType.to_dtype(engine.dtype) != PrecisionType.to_dtype(chosen):
+    precision = verls_module("verl.utils.torch_dtypes").PrecisionType
+    if precision.to_dtype(engine.dtype) != precision.to_dtype(chosen):
         yield (
             f"{section}.dtype={engine.dtype} has no effect: verl's FSDP engine computes in "
             f"mixed_precision.param_dtype, here {chosen}: set +{section}.mixed_precision="
@@ -158,9 +159,11 @@ def _shared_rows(config: DictConfig) -> Iterator[str]:
     """
     keys = [f"{section}.ulysses_sequence_parallel_size" for section in (ACTOR, *ENGINES)]
     for key in keys:
-        model = _model(config, "critic.model" if key.startswith("critic") else MODEL)
         size = OmegaConf.select(config, key) or 1
-        if size > 1 and getattr(model, "model_type", None) in DELTA_LAYERS:
+        if size <= 1:
+            continue
+        model = _model(config, "critic.model" if key.startswith("critic") else MODEL)
+        if getattr(model, "model_type", None) in DELTA_LAYERS:
             yield (
                 f"{key}={size}: the delta layers of {model.model_type} would pass their state "
                 "between GPUs with a kernel of flash-linear-attention, which has not been tested "

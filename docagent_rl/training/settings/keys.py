@@ -15,6 +15,7 @@ from docagent_rl.base.text import did_you_mean
 from docagent_rl.config import plain_section
 from docagent_rl.training.settings.ledger import MODES, SFT_FILE, TRAINER_MODES, ledger
 from docagent_rl.training.settings.trackers import access_problems
+from docagent_rl.training.settings.verl_classes import verls_module
 
 OPEN = ("ray_kwargs.ray_init", "docagent", "hydra", "model_engine")
 """Sections that are not checked here: `ray.init`, this package's, Hydra's, and the engine group."""
@@ -92,10 +93,8 @@ def tracker_problems(config: DictConfig, *, installed: bool) -> Iterator[str]:
 
     With `installed`, also name trackers whose package, key or server is missing on this machine.
     """
-    from verl.utils.tracking import Tracking
-
     chosen = config.trainer.logger
-    known = Tracking.supported_backend
+    known = verls_module("verl.utils.tracking").Tracking.supported_backend
     for name in chosen if OmegaConf.is_list(chosen) else [chosen]:
         if name == "tracking":
             yield "trainer.logger: 'tracking' is verl's old name for wandb; use wandb"

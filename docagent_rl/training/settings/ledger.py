@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import AnyNode, DictConfig, OmegaConf
 
 from docagent_rl.config import plain_section
 
@@ -132,7 +132,7 @@ class Ledger:
             if given is _ABSENT or given == default:
                 continue
             value = _resolved(OmegaConf.select(config, key))
-            if default is not _ABSENT and value == _in_place(config, written, key, default):
+            if default is not _ABSENT and value == _in_place(config, key, default):
                 continue
             if problem := entry.problem(key, value, mode):
                 yield problem
@@ -203,16 +203,14 @@ def _find(written: Mapping[str, Any], key: str) -> Any:
     return found
 
 
-def _in_place(config: DictConfig, written: Mapping[str, Any], key: str, default: Any) -> Any:
+def _in_place(config: DictConfig, key: str, default: Any) -> Any:
     """Return the value of a default in a configuration; the default may refer to other keys."""
     if not (isinstance(default, str) and "${" in default):
         return default
     above, _, name = key.rpartition(".")
     section = OmegaConf.select(config, above)
-    own = {**_find(written, above), name: default}
-    copied = OmegaConf.create(own, parent=section._get_parent())
-    copied._set_key(section._key())
-    return _resolved(copied[name])
+    # as `section[name]` is read, without a copy of the section that holds the default
+    return _resolved(section._resolve_with_default(name, AnyNode(default, name, section)))
 
 
 def _resolved(value: Any) -> Any:

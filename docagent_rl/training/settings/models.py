@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -43,6 +44,8 @@ ENCODERS = (
 """Names of image and audio encoders in transformers; Qwen's `visual` includes the projector."""
 PROJECTORS = ("multi_modal_projector", "embed_vision", "embed_audio", "connector", "aligner")
 """Names of projectors that are separate from the encoder."""
+LANGUAGE = ("all-linear", rf"(.*\.)?({'|'.join((*ENCODERS, *PROJECTORS))})\..*")
+"""`target_modules` and `exclude_modules` of the overlay `+lora=language`."""
 
 
 def freezes_actor(run: DictConfig) -> bool:
@@ -143,13 +146,60 @@ def check_model_type(family: Family, key: str, path: str) -> None:
 
 def model_config(path: str) -> PretrainedConfig | None:
     """Return the configuration of a model in a folder or of a released one; otherwise None."""
-    from transformers import AutoConfig
+    folder = _folder(path)
+    values = _released(path)
+    if folder is None and values is None:
+        return None
+    from transformers import AutoConfig  # takes seconds
 
-    folder = Path(path).expanduser()
-    if (folder / "config.json").is_file():
+    if folder is not None:
         return AutoConfig.from_pretrained(folder, local_files_only=True)
-    found = next((family.released[path] for family in families() if path in family.released), None)
-    return None if found is None else AutoConfig.for_model(**found)
+    return AutoConfig.for_model(**(values or {}))
+
+
+def _folder(path: str) -> Path | None:
+    """Return the folder of a model, or None if there is none."""
+    folder = Path(path).expanduser()
+    return folder if (folder / "config.json").is_file() else None
+
+
+def _released(path: str) -> Mapping[str, Any] | None:
+    """Return the values of a released model, or None if the families do not list it."""
+    return next((each.released[path] for each in families() if path in each.released), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The attention heads of a language model."""
+
+    queries: int
+    keys: int
+    largest: int = 0
+    """The largest size of a head; 0 if the model's configuration does not say."""
+    capped: bool = False
+    """Whether the logits have a cap."""
+
+
+def known_heads(path: str) -> Heads | None:
+    """Return the heads of a model in a folder or of a released one; otherwise None.
+
+    Those of released models are read from this package, as importing transformers takes seconds.
+    """
+    values = _released(path) if _folder(path) is None else None
+    text: Any
+    if values is not None:
+        text = SimpleNamespace(**values.get("text_config", values))
+    elif (config := model_config(path)) is not None:
+        text = config.get_text_config()
+    else:
+        return None
+    sizes = [getattr(text, name, None) or 0 for name in ("head_dim", "global_head_dim")]
+    return Heads(
+        queries=text.num_attention_heads,
+        keys=text.num_key_value_heads,
+        largest=max(sizes),
+        capped=bool(getattr(text, "final_logit_softcapping", None)),
+    )
 
 
 @cache

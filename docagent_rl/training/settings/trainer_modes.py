@@ -3,17 +3,29 @@
 import importlib
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from docagent_rl.config import copied
 from docagent_rl.training.settings.arithmetic import refusal
 from docagent_rl.training.settings.divisibility import BATCH, SERVER
+from docagent_rl.training.settings.keys import reference
 from docagent_rl.training.settings.ledger import MODE, MODES, OURS
 
 ROLLOUT = "actor_rollout_ref.rollout"
 BACKEND = f"{ROLLOUT}.checkpoint_engine.backend"
 MINI = "actor_rollout_ref.actor.ppo_mini_batch_size"
 UPDATES = "trainer.v1.separate_async.parameter_sync_step"
+BUILT_FROM = (
+    "algorithm.filter_groups",
+    "algorithm.use_kl_in_reward",
+    "distillation.enabled",
+    "trainer.v1.sampler",
+)
+"""What verl's trainers are built from, besides the section of their mode; `separate_async` needs
+more.
+"""
 USERS_CODE = ("trainer.checkpoint_callback_class", "trainer.v1.sampler.custom_sampler.path")
 """Keys of the user's own classes that verl's trainer would instantiate; only the run does that."""
 
@@ -87,14 +99,31 @@ def trainer_problems(config: DictConfig) -> Iterator[str]:
     checked.
     """
     mode = verls_mode(config)
-    if mode not in MODES:
+    if mode not in MODES or _built_from_defaults(config, mode):
         return
     from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
 
-    copied = config.copy()
-    with open_dict(copied):
-        copied.trainer.v1.trainer_mode = mode
+    changed = copied(config)
+    with open_dict(changed):
+        changed.trainer.v1.trainer_mode = mode
         for key in USERS_CODE:
-            OmegaConf.update(copied, key, None)
-    if said := refusal(lambda: get_trainer_cls(mode)(copied)):
+            OmegaConf.update(changed, key, None)
+    if said := refusal(lambda: get_trainer_cls(mode)(changed)):
         yield f"verl's trainer refuses this configuration: {said}"
+
+
+def _built_from_defaults(config: DictConfig, mode: str) -> bool:
+    """Return whether a trainer is built from verl's own values, which verl need not be asked about.
+
+    Importing verl's trainers takes ten seconds.
+    """
+    keys = (*BUILT_FROM, f"trainer.v1.{mode}")
+    return mode != "separate_async" and all(_is_default(config, key) for key in keys)
+
+
+def _is_default(config: DictConfig, key: str) -> bool:
+    default: Any = reference()
+    for name in key.split("."):
+        default = default.get(name)
+    value = OmegaConf.select(config, key)
+    return default == (OmegaConf.to_container(value) if OmegaConf.is_config(value) else value)

@@ -8,11 +8,15 @@ from docagent_rl.checks.recipe_check import RecipeFinding, composed_recipe, with
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.tiny.model import build_tiny_model
+from docagent_rl.models import families
 from docagent_rl.training.settings.models import (
     ENCODERS,
+    LANGUAGE,
     PROJECTORS,
     adapter_problems,
     family_problems,
+    known_heads,
+    model_config,
     read_adapters,
     tower_problems,
 )
@@ -24,6 +28,12 @@ LORA = f"{MODEL}.lora_rank=8"
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.mark.parametrize("name", [name for family in families() for name in family.released])
+def test_released_models_have_the_heads_of_their_configurations(name, tmp_path):
+    model_config(name).save_pretrained(tmp_path)
+    assert known_heads(name) == known_heads(str(tmp_path))
 
 
 def run(*overrides):
@@ -79,6 +89,7 @@ def test_a_module_that_no_model_has_is_named():
 def test_the_overlays_leave_out_every_tower_and_no_language_model(place):
     read = OmegaConf.load(str(ROOT / place / "language.yaml"))
     model = read.model if "model" in read else read.actor_rollout_ref.model
+    assert (model.target_modules, model.exclude_modules) == LANGUAGE
     for name in ENCODERS + PROJECTORS:
         for module in (f"{name}.blocks.0.mlp.up_proj", f"model.{name}.merger.mlp.0"):
             assert re.fullmatch(model.exclude_modules, module)

@@ -3,10 +3,13 @@ models.
 """
 
 import pytest
+from omegaconf import OmegaConf
 
 from docagent_rl.training.settings.arithmetic import verls_problems
+from docagent_rl.training.settings.keys import reference
 from docagent_rl.training.settings.ledger import MODES, OURS
 from docagent_rl.training.settings.trainer_modes import (
+    BUILT_FROM,
     backend_problems,
     separate_problems,
     trainer_problems,
@@ -125,3 +128,33 @@ def test_verl_checks_the_rollout_as_its_workers_do(recipe):
         recipe(VRAG, f"{ROLLOUT}.pipeline_model_parallel_size=2", cpu=False)
     )
     assert "pipeline_model_parallel_size" in problem
+
+
+@pytest.mark.parametrize("mode", ["sync", "colocate_async"])
+def test_verls_trainers_are_built_from_the_values_that_are_compared_with_its_own(mode):
+    """They read no other section from which they could refuse to be built."""
+    from verl.trainer.ppo.v1.trainer_base import get_trainer_cls
+
+    rest = {
+        "trainer": {"v1": {"trainer_mode": mode}},
+        "actor_rollout_ref": {"actor": {"use_kl_loss": True}, "model": {}},
+        "critic": {"enable": True},
+        "data": {"train_batch_size": 7},
+    }
+    config = OmegaConf.create(rest)
+    for key in (*BUILT_FROM, f"trainer.v1.{mode}"):
+        OmegaConf.update(config, key, OmegaConf.select(OmegaConf.create(reference()), key))
+    OmegaConf.set_struct(config, True)
+    get_trainer_cls(mode)(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("trainer.v1.sampler.max_off_policy_threshold=0", "Invalid max off policy threshold"),
+        ("trainer.v1.sampler.max_off_policy_strategy=never", "Invalid max off policy strategy"),
+    ],
+)
+def test_a_value_that_is_not_verls_own_is_judged_by_verl(recipe, change, words):
+    (problem,) = trainer_problems(recipe(VRAG, change))
+    assert words in problem
