@@ -116,7 +116,7 @@ def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> N
         section.text_retriever = None
         if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE):
             section.retriever = OmegaConf.create({"kind": f"{_BASELINES}:Unasked"})
-        if agent is Agent.REACT:
+        if agent.several_turns:
             return
         turn = parsed.rollout.turn_tokens
         context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
@@ -164,7 +164,7 @@ def _environment(agent: Agent, system: System, config: BaseModel) -> dict[str, A
         found["display"] = display.model_dump()
     if agent in (Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE, Agent.REACT):
         found["form"] = "image" if system.max_images(config) else "text"
-    if agent is Agent.REACT:
+    if agent.several_turns:
         found["max_turns"] = system.max_turns(config)
     return found
 

@@ -69,6 +69,23 @@ class PageConfig(ShowsImages, Section):
         return 0
 
 
+class TurnsConfig(PageConfig):
+    """Settings of baselines that search in turns of one context."""
+
+    max_turns: int = Field(10, ge=1)
+    """Assistant turns; in the last one the agent can only answer."""
+
+    @property
+    def assistant_turns(self) -> int:
+        """Most assistant turns of a trajectory."""
+        return self.max_turns
+
+    @property
+    def max_images(self) -> int:
+        """Most images of a trajectory."""
+        return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0
+
+
 @dataclass(frozen=True, slots=True)
 class PagePrompt:
     """A page with the line above it; `record` is its record in the trajectory."""
@@ -129,6 +146,10 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
             "last_page": state.pages[-1],
             "several": self._config.scope is SearchScope.CORPUS,
         }
+
+    def searched(self, sample: Sample) -> str | None:
+        """Return the id of the document that searches look through, or `None` for all."""
+        return sample.doc_id if self._config.scope is SearchScope.DOCUMENT else None
 
     async def score(self, state: BaselineState, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the judge's verdict on the answer."""

@@ -14,7 +14,6 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, Message, Observation, Role
 from docagent_rl.envs.checks import pages_outside
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 from docagent_rl.samples.sample import Sample
 
@@ -115,10 +114,9 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         if self._config.material is not Material.SEARCH:
             return
         sample = state.sample
-        inside = self._config.scope is SearchScope.DOCUMENT
         hits = await self._services.retriever.search(
             sample.question,
-            doc_id=sample.doc_id if inside else None,
+            doc_id=self.searched(sample),
             top_k=self._config.top_k,
             exclude=pages_outside(sample, self._services.store),
         )

@@ -8,6 +8,7 @@ from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, ConfigT, PageForm
 from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
 from docagent_rl.lab.eval.baselines.reader import Material, ReaderConfig, ReaderEnv
+from docagent_rl.lab.eval.baselines.search_r1 import SearchR1Config, SearchR1Env
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import Pages
 
@@ -66,6 +67,9 @@ RAG_IMAGE = _system(
 )
 REACT = _system(
     "react", "ReAct with search, open and answer (arXiv 2210.03629)", ReactConfig, ReactEnv
+)
+SEARCH_R1 = _system(
+    "search_r1", "Search-R1's loop on page texts (arXiv 2503.09516)", SearchR1Config, SearchR1Env
 )
 
 
