@@ -86,7 +86,7 @@ def _row(row: Mapping[str, Any], numbers: Iterable[Mapping[str, Any]]) -> PaperR
     paper = _data("targets")["papers"][row["paper"]]
     stage = row.get("stage")
     made = {None: "trained by the authors", "SFT": "fine-tuned by the authors"}.get(stage, stage)
-    if "agent" in row:
+    if "agent" in row and not row.get("trained"):
         made = "as published"
     facts = {"paper": paper["title"], "model": f"{row['model']}, {made}"}
     given = {**paper, **row}

@@ -181,6 +181,14 @@ def test_a_baseline_is_held_against_its_rows_in_the_paper_of_the_recipe():
     assert rows_for("mine", "rag_text") == rows_for("vrag_rl_qwen2_5_vl_7b", "random") == []
 
 
+def test_a_baseline_whose_model_the_authors_trained_is_called_so():
+    made = {}
+    for agent in ("react", "search_r1"):
+        row = rows_for("vrag_rl_qwen2_5_vl_7b", agent)[0]
+        made[agent] = row.facts["model"].partition(", ")[2]
+    assert made == {"react": "as published", "search_r1": "trained by the authors"}
+
+
 def test_an_ablation_is_held_against_its_row_if_it_has_one():
     recipe = "vrag_rl_qwen2_5_vl_7b"
     (plain,) = rows_for(recipe, "vrag_rl")
@@ -196,6 +204,8 @@ def test_an_ablation_is_held_against_its_row_if_it_has_one():
 SUMS = {
     ("vrag_rl_qwen2_5_vl_7b", "rag_text", "Vanilla RAG"): 146.5,
     ("vrag_rl_qwen2_5_vl_3b", "react", "ReAct, pages as text"): 64.6,
+    ("vrag_rl_qwen2_5_vl_3b", "search_r1", "Search-R1, pages as text"): 101.4,
+    ("unidoc_rl_qwen2_5_vl_7b", "search_r1", "Search-R1, pages as text"): 161.5,
     ("unidoc_rl_qwen2_5_vl_7b", "rag_image", "Vanilla RAG, colqwen2"): 194.0,
     ("alden_qwen2_5_vl_7b", "whole_document", "full document"): 132.8,
     ("alden_qwen2_5_vl_7b", "rag_image", "M3DocRAG of 2 pages, colqwen2-v1"): 189.2,
