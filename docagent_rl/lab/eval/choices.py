@@ -16,6 +16,7 @@ class Agent(StrEnum):
     """The evidence pages and no others: the upper bound of whatever finds pages."""
     REACT = "react"
     SEARCH_R1 = "search_r1"
+    MDOCAGENT = "mdocagent"
     RANDOM = "random"
     """Random actions in the recipe's system: the lower bound."""
     ORACLE = "oracle"
@@ -30,6 +31,13 @@ class Agent(StrEnum):
     def several_turns(self) -> bool:
         """True if the agent is a baseline that searches and reads in turns."""
         return self in (Agent.REACT, Agent.SEARCH_R1)
+
+    @property
+    def reads_twice(self) -> bool:
+        """True if the agent is a baseline that is shown page images and page texts, by one ranking
+        or by two.
+        """
+        return self is Agent.MDOCAGENT
 
     @property
     def modelled(self) -> bool:

@@ -109,11 +109,14 @@ def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> N
         env = _environment(agent, system, system.parse_config(parsed.env))
         section.tiny_model = str(section.tiny_model)  # resolved while the recipe's system is set
         section.system = f"{_BASELINES}:{agent.name}"
+        if agent.reads_twice and section.text_retriever is not None:
+            env["text_ranking"] = "own"
         section.env = OmegaConf.create(merged(env, _values(own, _ENV)))
         section.env_cpu = OmegaConf.create({})
         section.prompt = _values(own, "docagent").get("prompt")
         section.roles = OmegaConf.create({})
-        section.text_retriever = None
+        if not agent.reads_twice:
+            section.text_retriever = None
         if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE):
             section.retriever = OmegaConf.create({"kind": f"{_BASELINES}:Unasked"})
         if agent.several_turns:

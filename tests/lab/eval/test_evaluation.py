@@ -55,6 +55,19 @@ def test_search_r1_reads_texts_in_as_many_turns_as_the_recipe_has(recipe, form):
     assert run.data.max_prompt_length == system.data.max_prompt_length
 
 
+HYBRID = "alden_hybrid_qwen2_5_vl_7b"
+
+
+@pytest.mark.parametrize(("recipe", "ranking"), [(HYBRID, "own"), (ALDEN, "shared")])
+def test_mdocagent_ranks_texts_as_the_recipe_does(recipe, ranking):
+    run, parsed, env = configured(recipe, Agent.MDOCAGENT, "docagent.env.top_k=4")
+    assert (env.text_ranking.value, env.top_k, env.scope.value) == (ranking, 4, "document")
+    assert (parsed.text_retriever is not None) == (ranking == "own")
+    assert configured(recipe, Agent.RAG_TEXT)[1].text_retriever is None
+    assert run.data.max_response_length == parsed.rollout.turn_tokens
+    assert parsed.rollout.prompt_tokens == run.data.max_prompt_length
+
+
 def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keeps_its_sizes():
     changes = [
         "docagent.env.top_k=3",

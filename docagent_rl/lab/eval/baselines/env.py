@@ -2,7 +2,7 @@
 answer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Generic, TypeVar
@@ -36,6 +36,8 @@ from docagent_rl.samples.sample import Sample
 
 _IMAGE_FRAME = 2
 """Tokens that a chat template puts around an image."""
+_SPARE_TOKENS = 32
+"""Tokens of the prompt that are left free for what a chat template adds."""
 
 
 class PageForm(StrEnum):
@@ -181,17 +183,50 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
         found["image_tokens"] += sum(page.image_tokens for page in state.material)
         return found
 
-    def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[PagePrompt]:
+    def adapted(self) -> str | None:
+        """Return the reason if less than everything is shown."""
+        return "pages left out" if self.state.left_out else None
+
+    def add_fitting(
+        self,
+        state: BaselineState,
+        pages: Iterable[PagePrompt],
+        every: int,
+        text: str,
+        reserved: int = 0,
+    ) -> None:
+        """Add the first pages to the material that fit together; further ones are not even read.
+
+        `every` is the number of pages that there are, `text` the rest of the prompt, and `reserved`
+        the number of tokens to leave free for what will be added to it.
+        """
+        room = float("inf")
+        if self._services.prompt_tokens is not None:
+            used = self._services.count_tokens(without_tokens(text)) + _SPARE_TOKENS
+            room = self._services.prompt_tokens - used - reserved
+        for page in pages:
+            room -= page.tokens
+            if room < 0:
+                break
+            state.material.append(page)
+        state.left_out = every - len(state.material)
+
+    def shown_pages(
+        self, refs: Sequence[PageRef], turn: int, form: PageForm | None = None
+    ) -> Iterator[PagePrompt]:
         """Yield pages as image or text, each below a line that names it. Reads files.
+
+        `form` is that of the configuration unless it is given.
 
         Raises:
             UserError: a page does not exist, or cannot be shown.
         """
+        form = form or self._config.form
+        count = self._services.count_tokens
         for rank, ref in enumerate(refs, start=1):
             page = self._services.store.page(ref)
-            count = self._services.count_tokens
             label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
-            if self._config.form is PageForm.IMAGE:
+            if form is PageForm.IMAGE:
                 view = page_view(page, self._config.display, turn)
                 tokens = count(label) + view.tokens + _IMAGE_FRAME
                 parts = (TextPart(label), ImagePart(view.image))

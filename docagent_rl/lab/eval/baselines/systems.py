@@ -1,11 +1,14 @@
 """The baselines as systems, so that configurations can name them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import System
+from docagent_rl.lab.eval.baselines.agents import has_two_rankings
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, ConfigT, PageForm
+from docagent_rl.lab.eval.baselines.mdocagent import MDocAgentConfig, MDocAgentEnv
 from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
 from docagent_rl.lab.eval.baselines.reader import Material, ReaderConfig, ReaderEnv
 from docagent_rl.lab.eval.baselines.search_r1 import SearchR1Config, SearchR1Env
@@ -70,6 +73,16 @@ REACT = _system(
 )
 SEARCH_R1 = _system(
     "search_r1", "Search-R1's loop on page texts (arXiv 2503.09516)", SearchR1Config, SearchR1Env
+)
+MDOCAGENT = replace(
+    _system(
+        "mdocagent",
+        "MDocAgent's five agents on page texts and images (arXiv 2503.13964)",
+        MDocAgentConfig,
+        MDocAgentEnv,
+    ),
+    several_rows=True,
+    two_rankings=has_two_rankings,
 )
 
 
