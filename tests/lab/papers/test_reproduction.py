@@ -88,6 +88,16 @@ def test_a_baseline_is_played_by_the_base_model_without_what_is_the_systems(
     assert "evaluate_search_r1" not in names(setting, "vrag_rl", miniature=True)
 
 
+def test_a_baseline_of_one_recipe_is_in_its_chain_alone_and_can_have_a_model_of_its_own(setting):
+    assert "evaluate_mdocagent" not in names(setting, "alden")
+    assert "evaluate_mdocagent" in names(setting, "alden", recipe="alden_hybrid_qwen2_5_vl_7b")
+    played = command(setting, "evaluate_mdocagent", "mm_doc_r1")
+    assert "--agent mdocagent --model Qwen/Qwen2.5-VL-7B-Instruct" in played
+    assert "docagent.roles" not in played
+    others = command(setting, "model_others", "mm_doc_r1")
+    assert others.count("hf download Qwen/Qwen2.5-VL-7B-Instruct") == 1  # the reader is the same
+
+
 def test_a_judge_that_no_gpu_holds_is_named_and_the_report_does_without(setting):
     chosen = setting("unidoc_rl", "weights", 1)
     chain = reproduction(chosen, "")

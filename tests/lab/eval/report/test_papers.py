@@ -209,9 +209,11 @@ SUMS = {
     ("unidoc_rl_qwen2_5_vl_7b", "rag_image", "Vanilla RAG, colqwen2"): 194.0,
     ("alden_qwen2_5_vl_7b", "whole_document", "full document"): 132.8,
     ("alden_qwen2_5_vl_7b", "rag_image", "M3DocRAG of 2 pages, colqwen2-v1"): 189.2,
+    ("alden_hybrid_qwen2_5_vl_7b", "mdocagent", "MDocAgent, colqwen2-v1"): 207.7,
     ("doc_v_star_qwen2_5_vl_7b", "whole_document", "all pages"): 265.1,
     ("doc_v_star_qwen2_5_vl_7b", "doc_v_star", "SFT, colqwen2.5"): 306.0,
     ("mm_doc_r1_qwen3_8b", "rag_text", "RAG top 4, bge-m3"): 341.8,
+    ("mm_doc_r1_qwen3_8b", "mdocagent", "MDocAgent on 5 pages"): 324.6,
     ("mm_doc_r1_qwen3_8b", "mm_doc_r1", "untrained"): 423.8,
 }
 
