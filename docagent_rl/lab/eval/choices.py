@@ -17,6 +17,7 @@ class Agent(StrEnum):
     REACT = "react"
     SEARCH_R1 = "search_r1"
     MDOCAGENT = "mdocagent"
+    VIDORAG = "vidorag"
     RANDOM = "random"
     """Random actions in the recipe's system: the lower bound."""
     ORACLE = "oracle"
@@ -33,11 +34,11 @@ class Agent(StrEnum):
         return self in (Agent.REACT, Agent.SEARCH_R1)
 
     @property
-    def reads_twice(self) -> bool:
-        """True if the agent is a baseline that is shown page images and page texts, by one ranking
+    def searches_twice(self) -> bool:
+        """True if the agent is a baseline that searches page images and page texts, by one ranking
         or by two.
         """
-        return self is Agent.MDOCAGENT
+        return self in (Agent.MDOCAGENT, Agent.VIDORAG)
 
     @property
     def modelled(self) -> bool:

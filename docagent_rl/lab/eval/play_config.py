@@ -109,13 +109,13 @@ def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> N
         env = _environment(agent, system, system.parse_config(parsed.env))
         section.tiny_model = str(section.tiny_model)  # resolved while the recipe's system is set
         section.system = f"{_BASELINES}:{agent.name}"
-        if agent.reads_twice and section.text_retriever is not None:
+        if agent.searches_twice and section.text_retriever is not None:
             env["text_ranking"] = "own"
         section.env = OmegaConf.create(merged(env, _values(own, _ENV)))
         section.env_cpu = OmegaConf.create({})
         section.prompt = _values(own, "docagent").get("prompt")
         section.roles = OmegaConf.create({})
-        if not agent.reads_twice:
+        if not agent.searches_twice:
             section.text_retriever = None
         if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE):
             section.retriever = OmegaConf.create({"kind": f"{_BASELINES}:Unasked"})
