@@ -209,6 +209,7 @@ SUMS = {
     ("unidoc_rl_qwen2_5_vl_7b", "rag_image", "Vanilla RAG, colqwen2"): 194.0,
     ("alden_qwen2_5_vl_7b", "whole_document", "full document"): 132.8,
     ("alden_qwen2_5_vl_7b", "rag_image", "M3DocRAG of 2 pages, colqwen2-v1"): 189.2,
+    ("alden_hybrid_qwen2_5_vl_7b", "vidorag", "ViDoRAG, colqwen2-v1"): 131.8,
     ("alden_hybrid_qwen2_5_vl_7b", "mdocagent", "MDocAgent, colqwen2-v1"): 207.7,
     ("doc_v_star_qwen2_5_vl_7b", "whole_document", "all pages"): 265.1,
     ("doc_v_star_qwen2_5_vl_7b", "doc_v_star", "SFT, colqwen2.5"): 306.0,
