@@ -11,7 +11,7 @@ _SEED = 0
 
 
 def leading_hits(hits: Sequence[Hit], *, least: int, most: int) -> list[Hit]:
-    """Return the hits that belong to the better of two groups of scores (ViDoRAG, Sec. 4.1).
+    """Return the hits that belong to the better of two groups of scores (ViDoRAG).
 
     A mixture of two Gaussians is fitted to the scores of the best `2 * most` hits; the group with
     the highest score is kept, at most `most` of it. If it has fewer than `least` hits, the best of

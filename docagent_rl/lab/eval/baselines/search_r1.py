@@ -23,15 +23,15 @@ class SearchR1Config(TurnsConfig):
     """Configuration of `SearchR1Env`."""
 
     max_turns: int = Field(5, ge=1)
-    """Assistant turns; in the last one the agent can only answer. By default the paper's budget of
-    four actions, and the answer.
+    """Assistant turns; in the last one the agent can only answer. By default four, as in the
+    released scripts, and the answer.
     """
     top_k: int = Field(3, ge=1)
-    """Most pages that one search shows: the paper's number of passages."""
+    """Most pages that one search shows: as many as passages in the released scripts."""
     information_tokens: int = Field(2048, ge=1)
     """Most tokens of the pages of one search; a first page is shown even if it has more.
 
-    The released code cuts what a search returns to 500 tokens, for passages of 100 words.
+    The released scripts cut what a search returns to 500 tokens, for passages, not pages.
     """
     prompt: ClassVar = "baseline_search_r1"
 
