@@ -12,6 +12,7 @@ from rich.table import Table
 from docagent_rl.base.text import counted, shown, visible
 from docagent_rl.commands.options import argument, option
 from docagent_rl.documents.manifest import PageEntry, TextSource
+from docagent_rl.documents.own_texts import replace_texts
 from docagent_rl.documents.quality import quality
 from docagent_rl.documents.references import PageRef
 from docagent_rl.documents.store import DocumentStore
@@ -83,6 +84,35 @@ def store_show_command(
         numbers = [each["page"] for each in alike]
         table.add_row(_span(numbers), *(shown(cell, overflow="fold") for cell in cells))
     console.print(table)
+
+
+@app.command("texts")
+def texts_command(
+    store: Store,
+    folder: Path = argument(..., "Folder with the texts.", exists=True, file_okay=False),
+    doc: list[str] | None = option(None, "Only this document; may be repeated."),
+) -> None:
+    """Replace the texts of pages by your own, such as those that Doc2X has read.
+
+    For a document the folder has <id>.json (a reply of Doc2X), a folder <id> with one .md or .txt
+    file per page, whose name ends with the page's number, or <id>.md with a form feed between
+    pages. Pages without a text there keep theirs; pictures do not change. Update the text indexes
+    afterwards; `ingest --replace` reads a document's own text again.
+
+    Example: docagent-rl store texts data/store doc2x
+    """
+    documents = DocumentStore(store)
+    known = [documents.document(doc_id).doc_id for doc_id in doc or documents.doc_ids()]
+    replaced = replace_texts(documents.path, folder, dict.fromkeys(known))
+    typer.echo(
+        f"{counted(replaced.pages, 'page')} of {counted(replaced.documents, 'document')} with a "
+        f"text of yours; {counted(replaced.changed, 'document')} changed"
+    )
+    if replaced.without:
+        some = ", ".join(visible(doc_id) for doc_id in replaced.without[:3])
+        typer.echo(f"{counted(len(replaced.without), 'document')} without one: {some}")
+    if replaced.changed:
+        typer.echo("update the text indexes with `docagent-rl index update`")
 
 
 @app.command("remove")

@@ -24,10 +24,11 @@ BY_LAYOUT = " headings=layout"
 
 
 class TextSource(StrEnum):
-    """Sources of the text of a page: the PDF's text layer, its picture, or none."""
+    """Sources of the text of a page: the PDF's text layer, its picture, the user, or none."""
 
     LAYER = "layer"
     OCR = "ocr"
+    OWN = "own"
     NONE = "none"
 
 
@@ -46,6 +47,8 @@ class TextReason(StrEnum):
     """Every page was to be read by OCR."""
     NO_BETTER = "ocr_no_better"
     """The text layer looked broken, but OCR did not read more."""
+    OWN = "own"
+    """The user brought it (`own_texts`)."""
     NOTHING_READ = "nothing_read"
     """OCR read no letter and no digit; the text layer, if any, was taken as it is."""
 

@@ -145,6 +145,48 @@ async def test_who_reads_loses_what_is_taken_away(world, tmp_path):
     assert max(values["no_evidence"], values["shuffled"]) < values["as_is"]
 
 
+class SeveralAgents(PlayingModel):
+    """A model that plays each agent of the baselines by its instructions."""
+
+    def turn(self, question, number, images):
+        raise NotImplementedError
+
+    def __call__(self, request: dict) -> dict:
+        messages = request["messages"]
+        system, *others = ("\n".join(texts_of(message)) for message in messages)
+        answer = next(self.answers[each] for each in self.answers if each in "\n".join(others))
+        replies = {
+            "between <search>": "<search>all of it</search>",
+            '"text":': '{"text": "numbers", "image": "tables"}',
+            '"summary":': '{"reason": "so", "summary": "so", "choice": [1]}',
+            '"information":': json.dumps({"reason": "so", "answer": answer, "reference": [1]}),
+        }
+        said = len(messages) > 2
+        text = next((text for mark, text in replies.items() if mark in system and not said), None)
+        text = text or f"<answer>{answer}</answer>"
+        return completion(text, usage=(message_tokens(messages), 9))
+
+
+@pytest.mark.parametrize(
+    ("agent", "turns", "rows"), [("search_r1", 2, 1), ("mdocagent", 5, 5), ("vidorag", 2, 2)]
+)
+async def test_baselines_of_several_turns_play_with_a_model_on_a_server(
+    world, questions, tmp_path, agent, turns, rows
+):
+    chosen = {"agent": agent, "overrides": ["docagent.env.top_k=2", "docagent.judge.kind=exact"]}
+    async with serving(ChatServer(compute=ready_or(SeveralAgents(questions)))) as server:
+        await evaluated(world, tmp_path, "run", "--limit", "2", url=server.url, **chosen)
+    found = played(tmp_path / "run")
+    assert len(found) == 2
+    for trajectory in found:
+        assert trajectory.system == agent
+        assert (len(trajectory.turns), trajectory.turns[-1].row) == (turns, rows - 1)
+        assert trajectory.reward == 1.0
+        shown = [turn.record.effect.brought for turn in trajectory.turns]
+        assert any(shown)
+    assert (tmp_path / "run" / "report.md").read_text()
+
+
 @pytest.mark.parametrize(("url", "agent"), [("", "system"), ("http://x/v1", "random")])
 def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent):
     with pytest.raises(UserError, match="model"):

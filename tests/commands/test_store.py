@@ -103,3 +103,21 @@ def test_a_folder_that_is_no_index_is_named_before_any_work(folder):
             ingest_command, folder / "inbox", "--store", folder / "new", "--index", folder / "inbox"
         )
     assert not (folder / "new").exists()
+
+
+def test_texts_of_ones_own_replace_those_that_were_read(run, folder):
+    texts = folder / "doc2x"
+    (texts / "2019" / "[red]report").mkdir(parents=True)
+    (texts / "2019" / "[red]report" / "page_2.md").write_text("# Second\n")
+    told = " ".join(run("texts", texts).split())
+    assert "1 page of 1 document with a text of yours; 1 document changed" in told
+    assert "2 documents without one: deck, other" in told
+    assert "index update" in told
+    assert run("show", "2019/[red]report", "--page", "2").strip() == "# Second"
+    facts = json.loads(run("show", "2019/[red]report", "--json"))
+    assert [page["text"] for page in facts["page_facts"]] == ["layer", "own", "layer"]
+    assert "0 documents changed" in run("texts", texts, "--doc", "2019/[red]report")
+    with pytest.raises(UserError, match="'repot'"):
+        run("texts", texts, "--doc", "repot")
+    with pytest.raises(UserError, match="no text for any of the 1 documents"):
+        run("texts", texts, "--doc", "other")

@@ -15,6 +15,9 @@ class Agent(StrEnum):
     GOLD_EVIDENCE = "gold_evidence"
     """The evidence pages and no others: the upper bound of whatever finds pages."""
     REACT = "react"
+    SEARCH_R1 = "search_r1"
+    MDOCAGENT = "mdocagent"
+    VIDORAG = "vidorag"
     RANDOM = "random"
     """Random actions in the recipe's system: the lower bound."""
     ORACLE = "oracle"
@@ -24,6 +27,18 @@ class Agent(StrEnum):
     def baseline(self) -> bool:
         """True if the agent has an environment of its own."""
         return self not in (Agent.SYSTEM, Agent.RANDOM, Agent.ORACLE)
+
+    @property
+    def several_turns(self) -> bool:
+        """True if the agent is a baseline that searches and reads in turns."""
+        return self in (Agent.REACT, Agent.SEARCH_R1)
+
+    @property
+    def searches_twice(self) -> bool:
+        """True if the agent is a baseline that searches page images and page texts, by one ranking
+        or by two.
+        """
+        return self in (Agent.MDOCAGENT, Agent.VIDORAG)
 
     @property
     def modelled(self) -> bool:

@@ -109,14 +109,17 @@ def configure_agent(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> N
         env = _environment(agent, system, system.parse_config(parsed.env))
         section.tiny_model = str(section.tiny_model)  # resolved while the recipe's system is set
         section.system = f"{_BASELINES}:{agent.name}"
+        if agent.searches_twice and section.text_retriever is not None:
+            env["text_ranking"] = "own"
         section.env = OmegaConf.create(merged(env, _values(own, _ENV)))
         section.env_cpu = OmegaConf.create({})
         section.prompt = _values(own, "docagent").get("prompt")
         section.roles = OmegaConf.create({})
-        section.text_retriever = None
+        if not agent.searches_twice:
+            section.text_retriever = None
         if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE):
             section.retriever = OmegaConf.create({"kind": f"{_BASELINES}:Unasked"})
-        if agent is Agent.REACT:
+        if agent.several_turns:
             return
         turn = parsed.rollout.turn_tokens
         context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
@@ -164,7 +167,7 @@ def _environment(agent: Agent, system: System, config: BaseModel) -> dict[str, A
         found["display"] = display.model_dump()
     if agent in (Agent.WHOLE_DOCUMENT, Agent.GOLD_EVIDENCE, Agent.REACT):
         found["form"] = "image" if system.max_images(config) else "text"
-    if agent is Agent.REACT:
+    if agent.several_turns:
         found["max_turns"] = system.max_turns(config)
     return found
 

@@ -1,6 +1,7 @@
 """The stages after training: evaluations, and a report that is compared with the printed table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from docagent_rl.lab.papers import estimates
 from docagent_rl.lab.papers.data_stages import question_count
@@ -11,37 +12,29 @@ from docagent_rl.lab.papers.training_stages import playing, trained_tracker
 from docagent_rl.lab.stages.stage import ChainStage, Estimate
 
 _RELEASED = "docagent.env.variant=released"
+_RULE_JUDGE = "docagent.judge.kind=rule"
 
 
 def evaluation_stages(setting: Setting) -> Iterator[ChainStage]:
     """Yield one stage for each evaluation, and one that reports on all of them."""
-    chosen = setting.manifest.evaluations
-    if setting.miniature:
-        chosen = chosen[:1]
-    for each in chosen:
+    for each in setting.evaluations:
         yield _evaluate(setting, each)
-    yield _report(setting, [each.name for each in chosen])
+    yield _report(setting, [each.name for each in setting.evaluations])
 
 
 def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
-    if setting.trains:
-        model = setting.word("runs", setting.model.recipe)
-        inputs = (trained_tracker(setting),)
-        overrides = setting.literally()
-    else:
-        model = setting.word("models", "weights")
-        inputs = (setting.place("models", "weights", "config.json"),)
-        assert setting.model.weights is not None
-        overrides = [_RELEASED, *setting.model.weights.overrides]
+    model, inputs, overrides = _player(setting, each)
+    agent = f"--agent {each.agent} " if each.agent.baseline else ""
     words = [
         f"docagent-rl eval {setting.model.recipe} --data {setting.word('data/test.parquet')}",
-        f"--out {setting.word('evaluations', each.name)} --model {model} --",
+        f"--out {setting.word('evaluations', each.name)} {agent}--model {model} --",
         *overrides,
-        *setting.overrides,
         *each.overrides,
     ]
     services: tuple[str, ...] = ()
-    if not setting.miniature:
+    if each.agent.baseline:
+        words += [_RULE_JUDGE, *playing(setting)]
+    elif not setting.miniature:
         words += [*_rule_judge(setting), *setting.asking(), *playing(setting)]
         known = setting.manifest.services
         services = tuple(name for name in setting.placement.services if known[name].plays)
@@ -61,11 +54,29 @@ def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
     )
 
 
+def _player(setting: Setting, each: PaperEvaluation) -> tuple[str, tuple[Path, ...], Sequence[str]]:
+    """Return the model of an evaluation as bash reads it, its files, and overrides that it needs.
+
+    The user's prompt and overrides of the paper's system do not fit a baseline.
+    """
+    if each.agent.baseline:
+        return setting.baseline_model(each), (), ()
+    if setting.trains:
+        overrides = [*setting.literally(), *setting.overrides]
+        model = setting.word("runs", setting.model.recipe)
+        return model, (trained_tracker(setting),), overrides
+    weights = setting.model.weights
+    assert weights is not None
+    overrides = [_RELEASED, *weights.overrides, *setting.overrides]
+    config = setting.place("models", "weights", "config.json")
+    return setting.word("models", "weights"), (config,), overrides
+
+
 def _rule_judge(setting: Setting) -> list[str]:
     """Return the override for an evaluation without a judge model, which the report asks later."""
     known = setting.manifest.services.values()
     judged = any(each.in_training and not each.plays for each in known)
-    return ["docagent.judge.kind=rule"] if judged else []
+    return [_RULE_JUDGE] if judged else []
 
 
 def _report(setting: Setting, names: list[str]) -> ChainStage:

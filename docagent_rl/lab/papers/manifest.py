@@ -8,6 +8,7 @@ from typing import Any, Literal
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, read_yaml, validated
 from docagent_rl.checks.recipe_list import ROOT
+from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.lab.importers.benchmarks import Benchmark
 
 FOLDER = "papers"
@@ -174,6 +175,13 @@ class PaperEvaluation(Section):
     overrides: tuple[str, ...] = ()
     about: str
     """The paper's numbers that it reproduces."""
+    agent: Agent = Agent.SYSTEM
+    """The agent; a baseline is played by a model that is not trained here."""
+    model: str | None = None
+    """The baseline's model, by its name on the hub; `None` for the one that training starts from.
+    """
+    recipe: str | None = None
+    """The one recipe that it belongs to, if it is not one of all."""
 
 
 class PaperComparison(Section):

@@ -9,6 +9,7 @@ from pathlib import Path
 from docagent_rl.checks.recipe_list import ABLATIONS, ablation_names
 from docagent_rl.lab.papers.machine import Machine, restricted, wanted
 from docagent_rl.lab.papers.manifest import (
+    PaperEvaluation,
     PaperManifest,
     PaperModel,
     PaperService,
@@ -73,6 +74,17 @@ class Setting(InWorkspace):
         """The indexes that the recipe needs."""
         found = self.manifest.indexes
         return [each for each in found if each.recipe in (None, self.model.recipe)]
+
+    @property
+    def evaluations(self) -> list[PaperEvaluation]:
+        """The evaluations of the recipe; at miniature size only the first."""
+        found = self.manifest.evaluations
+        own = [each for each in found if each.recipe in (None, self.model.recipe)]
+        return own[:1] if self.miniature else own
+
+    def baseline_model(self, evaluation: PaperEvaluation) -> str:
+        """Return the name on the hub of the model that plays a baseline."""
+        return evaluation.model or self.model.base
 
     @property
     def overrides(self) -> list[str]:

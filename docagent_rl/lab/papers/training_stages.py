@@ -42,6 +42,9 @@ def model_stages(setting: Setting) -> Iterator[ChainStage]:
         return
     size = estimates.sizes(setting.model.recipe)["parameters"]
     weights = setting.model.weights
+    downloads_base = setting.trains and (
+        setting.beginning is Beginning.SCRATCH or not setting.tuned
+    )
     if not setting.trains:
         assert weights is not None
         command = f"hf download {weights.hub} --local-dir {setting.word('models', 'weights')}"
@@ -51,7 +54,7 @@ def model_stages(setting: Setting) -> Iterator[ChainStage]:
         takes = estimates.weights(size)
         title = f"download the authors' {weights.hub}"
         yield ChainStage("model_weights", title, command, outputs=outputs, estimate=takes)
-    elif setting.beginning is Beginning.SCRATCH or not setting.tuned:
+    elif downloads_base:
         title = f"download {setting.model.base} into the hub's cache"
         command = f"hf download {setting.model.base}"
         yield ChainStage("model_base", title, command, estimate=estimates.weights(size))
@@ -70,10 +73,12 @@ def model_stages(setting: Setting) -> Iterator[ChainStage]:
     hubs += setting.manifest.hubs
     known = setting.manifest.services
     hubs += [setting.served(known[name]) for name in setting.placement.services]
-    hubs = [hub for hub in dict.fromkeys(hubs) if hub != setting.model.base]
+    hubs += [setting.baseline_model(each) for each in setting.evaluations if each.agent.baseline]
+    own = {setting.model.base} if downloads_base else set()
+    hubs = [hub for hub in dict.fromkeys(hubs) if hub not in own]
     if hubs:
         command = " && ".join(f"hf download {hub}" for hub in hubs)
-        title = "download the models of retriever and services into the hub's cache"
+        title = "download the models of retriever, services and baselines into the hub's cache"
         yield ChainStage("model_others", title, command, estimate=Estimate(0, None))
 
 

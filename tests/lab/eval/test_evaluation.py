@@ -46,6 +46,28 @@ def test_searches_look_where_the_recipes_do(recipe, scope):
     assert parsed.text_retriever is parsed.prompt is None
 
 
+@pytest.mark.parametrize(("recipe", "form"), [(VRAG, "text"), (TEXT, "text")])
+def test_search_r1_reads_texts_in_as_many_turns_as_the_recipe_has(recipe, form):
+    run, parsed, env = configured(recipe, Agent.SEARCH_R1, "+retriever=bm25")
+    system = configured(recipe, Agent.SYSTEM)[0]
+    assert (env.form.value, env.max_turns) == (form, {VRAG: 5, TEXT: 4}[recipe])
+    assert parsed.retriever.kind == "bm25"
+    assert run.data.max_prompt_length == system.data.max_prompt_length
+
+
+HYBRID = "alden_hybrid_qwen2_5_vl_7b"
+
+
+@pytest.mark.parametrize(("recipe", "ranking"), [(HYBRID, "own"), (ALDEN, "shared")])
+def test_mdocagent_ranks_texts_as_the_recipe_does(recipe, ranking):
+    run, parsed, env = configured(recipe, Agent.MDOCAGENT, "docagent.env.top_k=4")
+    assert (env.text_ranking.value, env.top_k, env.scope.value) == (ranking, 4, "document")
+    assert (parsed.text_retriever is not None) == (ranking == "own")
+    assert configured(recipe, Agent.RAG_TEXT)[1].text_retriever is None
+    assert run.data.max_response_length == parsed.rollout.turn_tokens
+    assert parsed.rollout.prompt_tokens == run.data.max_prompt_length
+
+
 def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keeps_its_sizes():
     changes = [
         "docagent.env.top_k=3",

@@ -9,8 +9,11 @@ import yaml
 from typer.main import get_command
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.check import PlannedRun
 from docagent_rl.checks.recipe_list import ROOT, TrainerKind, recipe_kind, recipe_names
+from docagent_rl.checks.services import check_second_ranking
 from docagent_rl.cli import app
+from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.lab.papers.estimates import sizes
 from docagent_rl.lab.papers.manifest import (
     FOLDER,
@@ -21,7 +24,7 @@ from docagent_rl.lab.papers.manifest import (
 )
 from docagent_rl.lab.papers.reproduction import reproduction
 from docagent_rl.systems import SYSTEMS
-from tests.lab.stages.commands import check_words, overrides_of, parse, words_of
+from tests.lab.stages.commands import baseline_of, check_words, overrides_of, parse, words_of
 
 TARGETS = Path(__file__).parents[3] / "docagent_rl" / "lab" / "eval" / "report" / "targets.yaml"
 BEGINNINGS = ("sft", "scratch")
@@ -123,6 +126,21 @@ def test_inputs_are_made_by_stages_before(setting, system, beginning, recipe):
         made |= set(stage.outputs)
 
 
+@pytest.mark.parametrize("system", paper_systems())
+def test_baselines_compose_with_their_own_keys(setting, tmp_path, monkeypatch, system):
+    monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://127.0.0.1:1/v1")
+    for model in read_paper(system).models:
+        for stage in reproduction(setting(system, recipe=model.recipe), "go on").stages:
+            for words in words_of(stage.command, tmp_path) if stage.command else ():
+                agent = baseline_of(words)
+                if agent is not None:
+                    recipe, overrides = overrides_of(words)
+                    planned = PlannedRun.of(play_config(recipe, agent, overrides))
+                    assert planned.system.name == agent.value
+                    assert planned.section.judge.kind == "rule"
+                    assert list(check_second_ranking(planned)) == []
+
+
 def test_a_wrong_field_is_named():
     values = yaml.safe_load((ROOT / FOLDER / "vrag_rl.yaml").read_text(encoding="utf-8"))
     with pytest.raises(UserError, match=r"vrag\.yaml\.rl\.questions"):
@@ -157,7 +175,7 @@ def test_overrides_compose_and_batches_divide(setting, tmp_path, monkeypatch, sy
         for stage in reproduction(chosen, "go on").stages:
             for words in words_of(stage.command, tmp_path) if stage.command else ():
                 found = overrides_of(words)
-                if found is None or (found[0], *found[1]) in seen:
+                if found is None or baseline_of(words) or (found[0], *found[1]) in seen:
                     continue
                 seen.add((found[0], *found[1]))
                 finding = check_overridden(*found)

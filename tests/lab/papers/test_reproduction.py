@@ -31,7 +31,7 @@ def test_a_chain_begins_where_it_is_told(setting):
     weights = names(setting, "vrag_rl", "weights")
     assert "model_weights" in weights
     assert not {"rl", "import_slidevqa_train", "questions_train", "leakage"} & set(weights)
-    assert weights[-2:] == ["evaluate_main", "report"]
+    assert weights[-3:] == ["evaluate_main", "evaluate_search_r1", "report"]
 
 
 @pytest.mark.parametrize("system", ["alden", "mm_doc_r1"])
@@ -65,6 +65,37 @@ def test_the_authors_weights_play_the_released_variant_by_their_prompts(setting,
     (judge,) = chain.services
     assert judge.environment == {"CUDA_VISIBLE_DEVICES": "0"}
     assert [stage.name for stage in chain.stages if stage.services] == ["report"]
+
+
+@pytest.mark.parametrize("beginning", ["weights", "sft", "scratch"])
+def test_a_baseline_is_played_by_the_base_model_without_what_is_the_systems(
+    setting, tmp_path, beginning
+):
+    prompts = tmp_path / "their.yaml"
+    played = command(setting, "evaluate_search_r1", "vrag_rl", beginning, prompts=prompts)
+    assert "--agent search_r1 --model Qwen/Qwen2.5-VL-7B-Instruct -- +retriever=bm25" in played
+    assert "docagent.prompt" not in played
+    assert "docagent.env" not in played
+    models = [
+        stage.command
+        for stage in reproduction(setting("vrag_rl", beginning), "").stages
+        if stage.name.startswith("model_") and stage.command
+    ]
+    base = [model.count("hf download Qwen/Qwen2.5-VL-7B-Instruct") for model in models]
+    assert sum(base) == 1
+    report = command(setting, "report", "vrag_rl", beginning)
+    assert str(tmp_path / "w" / "evaluations" / "search_r1") in report
+    assert "evaluate_search_r1" not in names(setting, "vrag_rl", miniature=True)
+
+
+def test_a_baseline_of_one_recipe_is_in_its_chain_alone_and_can_have_a_model_of_its_own(setting):
+    assert "evaluate_mdocagent" not in names(setting, "alden")
+    assert "evaluate_mdocagent" in names(setting, "alden", recipe="alden_hybrid_qwen2_5_vl_7b")
+    played = command(setting, "evaluate_mdocagent", "mm_doc_r1")
+    assert "--agent mdocagent --model Qwen/Qwen2.5-VL-7B-Instruct" in played
+    assert "docagent.roles" not in played
+    others = command(setting, "model_others", "mm_doc_r1")
+    assert others.count("hf download Qwen/Qwen2.5-VL-7B-Instruct") == 1  # the reader is the same
 
 
 def test_a_judge_that_no_gpu_holds_is_named_and_the_report_does_without(setting):

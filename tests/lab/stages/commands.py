@@ -7,6 +7,7 @@ from huggingface_hub.cli.hf import app as hub_app
 from typer.main import get_command
 
 from docagent_rl.cli import app
+from docagent_rl.lab.eval.choices import Agent
 
 PROGRAMS = ("docagent-rl", "python", "torchrun", "hf", "vllm", "cat", "tar", "test")
 END = "\x01"
@@ -59,6 +60,12 @@ def check_words(words: list[str]) -> None:
     elif words[0] == "python":
         assert words[1] == "-m"
         assert words[2] in MODULES, words
+
+
+def baseline_of(words: list[str]) -> Agent | None:
+    """The baseline that a command plays, if it plays one."""
+    agent = Agent(words[words.index("--agent") + 1]) if "--agent" in words else Agent.SYSTEM
+    return agent if agent.baseline else None
 
 
 def overrides_of(words: list[str]) -> tuple[str, list[str]] | None:

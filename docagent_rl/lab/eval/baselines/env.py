@@ -2,7 +2,7 @@
 answer.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar, Generic, TypeVar
@@ -36,6 +36,8 @@ from docagent_rl.samples.sample import Sample
 
 _IMAGE_FRAME = 2
 """Tokens that a chat template puts around an image."""
+_SPARE_TOKENS = 32
+"""Tokens of the prompt that are left free for what a chat template adds."""
 
 
 class PageForm(StrEnum):
@@ -67,6 +69,23 @@ class PageConfig(ShowsImages, Section):
     def max_images(self) -> int:
         """Most images of a trajectory."""
         return 0
+
+
+class TurnsConfig(PageConfig):
+    """Settings of baselines that search in turns of one context."""
+
+    max_turns: int = Field(10, ge=1)
+    """Assistant turns; in the last one the agent can only answer."""
+
+    @property
+    def assistant_turns(self) -> int:
+        """Most assistant turns of a trajectory."""
+        return self.max_turns
+
+    @property
+    def max_images(self) -> int:
+        """Most images of a trajectory."""
+        return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +149,10 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
             "several": self._config.scope is SearchScope.CORPUS,
         }
 
+    def searched(self, sample: Sample) -> str | None:
+        """Return the id of the document that searches look through, or `None` for all."""
+        return sample.doc_id if self._config.scope is SearchScope.DOCUMENT else None
+
     async def score(self, state: BaselineState, logged: LoggedTurn, action: Answer) -> Outcome:
         """Return the judge's verdict on the answer."""
         # texts in the prompt do not tell which page they come from
@@ -160,17 +183,50 @@ class BaselineEnv(ToolEnv[ConfigT, BaselineState], Generic[ConfigT]):
         found["image_tokens"] += sum(page.image_tokens for page in state.material)
         return found
 
-    def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[PagePrompt]:
+    def adapted(self) -> str | None:
+        """Return the reason if less than everything is shown."""
+        return "pages left out" if self.state.left_out else None
+
+    def add_fitting(
+        self,
+        state: BaselineState,
+        pages: Iterable[PagePrompt],
+        every: int,
+        text: str,
+        reserved: int = 0,
+    ) -> None:
+        """Add the first pages to the material that fit together; further ones are not even read.
+
+        `every` is the number of pages that there are, `text` the rest of the prompt, and `reserved`
+        the number of tokens to leave free for what will be added to it.
+        """
+        room = float("inf")
+        if self._services.prompt_tokens is not None:
+            used = self._services.count_tokens(without_tokens(text)) + _SPARE_TOKENS
+            room = self._services.prompt_tokens - used - reserved
+        for page in pages:
+            room -= page.tokens
+            if room < 0:
+                break
+            state.material.append(page)
+        state.left_out = every - len(state.material)
+
+    def shown_pages(
+        self, refs: Sequence[PageRef], turn: int, form: PageForm | None = None
+    ) -> Iterator[PagePrompt]:
         """Yield pages as image or text, each below a line that names it. Reads files.
+
+        `form` is that of the configuration unless it is given.
 
         Raises:
             UserError: a page does not exist, or cannot be shown.
         """
+        form = form or self._config.form
+        count = self._services.count_tokens
         for rank, ref in enumerate(refs, start=1):
             page = self._services.store.page(ref)
-            count = self._services.count_tokens
             label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
-            if self._config.form is PageForm.IMAGE:
+            if form is PageForm.IMAGE:
                 view = page_view(page, self._config.display, turn)
                 tokens = count(label) + view.tokens + _IMAGE_FRAME
                 parts = (TextPart(label), ImagePart(view.image))

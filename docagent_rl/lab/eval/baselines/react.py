@@ -23,8 +23,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import Part, TextPart, UnknownActionError
 from docagent_rl.envs.effects import NoNewPage, PagesShown
 from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
-from docagent_rl.envs.views import SearchScope
-from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, TurnsConfig
 
 _PARTS = "system user page_label page_text no_text no_page feedback last_turn observation"
 _VARIABLES = "question num_pages first_page last_page turns top_k page doc_id text several reason"
@@ -38,23 +37,11 @@ _NO_ACTION = (
 )
 
 
-class ReactConfig(PageConfig):
+class ReactConfig(TurnsConfig):
     """Configuration of `ReactEnv`."""
 
-    max_turns: int = Field(10, ge=1)
-    """Assistant turns; in the last one the agent can only answer."""
     top_k: int = Field(1, ge=1)
     prompt: ClassVar = "baseline_react"
-
-    @property
-    def assistant_turns(self) -> int:
-        """Most assistant turns of a trajectory."""
-        return self.max_turns
-
-    @property
-    def max_images(self) -> int:
-        """Most images of a trajectory."""
-        return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0
 
 
 class ReactGrammar:
@@ -162,7 +149,7 @@ class ReactEnv(BaselineEnv[ReactConfig]):
         hits = await self.search(
             logged,
             query,
-            doc_id=state.sample.doc_id if self._config.scope is SearchScope.DOCUMENT else None,
+            doc_id=self.searched(state.sample),
             top_k=self._config.top_k,
             exclude=frozenset(state.shown),
         )

@@ -9,17 +9,13 @@ from pydantic import Field
 from docagent_rl.actions.base import Answer, Invalid, ParsedTurn, StopCause
 from docagent_rl.actions.grammar import TagGrammar, TagScanner, read_answer
 from docagent_rl.base.prompts import PromptSpec
-from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, Message, Observation, Role
 from docagent_rl.envs.checks import pages_outside
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 from docagent_rl.samples.sample import Sample
 
-_SPARE_TOKENS = 32
-"""Tokens of the prompt that are left free for what a chat template adds."""
 _TAGGED = TagGrammar({"answer": read_answer})
 _SCANNER = TagScanner(("answer",))
 _VARIABLES = (
@@ -115,10 +111,9 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         if self._config.material is not Material.SEARCH:
             return
         sample = state.sample
-        inside = self._config.scope is SearchScope.DOCUMENT
         hits = await self._services.retriever.search(
             sample.question,
-            doc_id=sample.doc_id if inside else None,
+            doc_id=self.searched(sample),
             top_k=self._config.top_k,
             exclude=pages_outside(sample, self._services.store),
         )
@@ -141,27 +136,14 @@ class ReaderEnv(BaselineEnv[ReaderConfig]):
         """See `ToolEnv.limit`; a turn without an answer ends the trajectory too."""
         return EndReason.INVALID
 
-    def adapted(self) -> str | None:
-        """Return the reason if less than everything is shown."""
-        return "pages left out" if self.state.left_out else None
-
     def _fill(self, state: BaselineState) -> None:
-        """Add the first pages that fit together; further ones are not even read."""
+        """Add the first pages that fit together."""
         every = self._refs(state)
         searched = self._config.material is Material.SEARCH
         refs = every if searched else every[: self._config.max_pages]
-        room = float("inf")
-        if self._services.prompt_tokens is not None:
-            # assume the longest note about pages left out
-            text = self.text("system") + self.text("user", shown=0, left_out=len(every))
-            used = self._services.count_tokens(without_tokens(text)) + _SPARE_TOKENS
-            room = self._services.prompt_tokens - used
-        for page in self.shown_pages(refs, 0):
-            room -= page.tokens
-            if room < 0:
-                break
-            state.material.append(page)
-        state.left_out = len(every) - len(state.material)
+        # assume the longest note about pages left out
+        text = self.text("system") + self.text("user", shown=0, left_out=len(every))
+        self.add_fitting(state, self.shown_pages(refs, 0), len(every), text)
 
     def _refs(self, state: BaselineState) -> list[PageRef]:
         match self._config.material:

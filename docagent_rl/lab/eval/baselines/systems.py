@@ -1,13 +1,18 @@
 """The baselines as systems, so that configurations can name them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import OutcomeMetrics
 from docagent_rl.envs.system import System
+from docagent_rl.lab.eval.baselines.agents import AgentsConfigT, has_two_rankings
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, ConfigT, PageForm
+from docagent_rl.lab.eval.baselines.mdocagent import MDocAgentConfig, MDocAgentEnv
 from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
 from docagent_rl.lab.eval.baselines.reader import Material, ReaderConfig, ReaderEnv
+from docagent_rl.lab.eval.baselines.search_r1 import SearchR1Config, SearchR1Env
+from docagent_rl.lab.eval.baselines.vidorag import ViDoRagConfig, ViDoRagEnv
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import Pages
 
@@ -53,6 +58,16 @@ def _system(
     )
 
 
+def _of_agents(
+    name: str,
+    summary: str,
+    config_type: type[AgentsConfigT],
+    env: type[BaselineEnv[AgentsConfigT]],
+) -> System[AgentsConfigT]:
+    system = _system(name, summary, config_type, env)
+    return replace(system, several_rows=True, two_rankings=has_two_rankings)
+
+
 QUESTION_ONLY = _system("question_only", "the question alone, no document", ReaderConfig, ReaderEnv)
 WHOLE_DOCUMENT = _system(
     "whole_document", "as many pages as fit, from the first on", WholeDocumentConfig, ReaderEnv
@@ -66,6 +81,21 @@ RAG_IMAGE = _system(
 )
 REACT = _system(
     "react", "ReAct with search, open and answer (arXiv 2210.03629)", ReactConfig, ReactEnv
+)
+SEARCH_R1 = _system(
+    "search_r1", "Search-R1's loop on page texts (arXiv 2503.09516)", SearchR1Config, SearchR1Env
+)
+MDOCAGENT = _of_agents(
+    "mdocagent",
+    "MDocAgent's five agents on page texts and images (arXiv 2503.13964)",
+    MDocAgentConfig,
+    MDocAgentEnv,
+)
+VIDORAG = _of_agents(
+    "vidorag",
+    "ViDoRAG's seeker, inspector and answer agent on page images (arXiv 2502.18017)",
+    ViDoRagConfig,
+    ViDoRagEnv,
 )
 
 

@@ -88,7 +88,9 @@ def _row(row: Mapping[str, Any], numbers: Iterable[Mapping[str, Any]]) -> PaperR
     paper = _data("targets")["papers"][row["paper"]]
     stage = row.get("stage")
     training = {None: "trained by the authors", "SFT": "fine-tuned by the authors"}
-    origin = "as published" if "agent" in row else training.get(stage, stage)
+    origin = training.get(stage, stage)
+    if "agent" in row and not row.get("trained"):
+        origin = "as published"
     facts = {"paper": paper["title"], "model": f"{row['model']}, {origin}"}
 
     # a fact of a row goes before that of its paper

@@ -29,10 +29,8 @@ class Tool(StrEnum):
 
 _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 """Tools by the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
-_FOUND = frozenset({"rag_text", "rag_image"})
-"""Baselines whose prompt shows the result of one search; their only turn, the answer, calls no
-tool.
-"""
+_FOUND = frozenset({"rag_text", "rag_image", "mdocagent", "vidorag"})
+"""Baselines whose prompts show the result of one search; their turns call no tool."""
 UNKNOWN = "unknown"
 KINDS = ("modality", "evidence pages", "pages of the document", "answerable")
 """Kinds of labels that every question has. A modality is where the evidence is (text, table, ...),

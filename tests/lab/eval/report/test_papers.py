@@ -181,6 +181,14 @@ def test_a_baseline_is_held_against_its_rows_in_the_paper_of_the_recipe():
     assert rows_for("mine", "rag_text") == rows_for("vrag_rl_qwen2_5_vl_7b", "random") == []
 
 
+def test_a_baseline_whose_model_the_authors_trained_is_called_so():
+    made = {}
+    for agent in ("react", "search_r1"):
+        row = rows_for("vrag_rl_qwen2_5_vl_7b", agent)[0]
+        made[agent] = row.facts["model"].partition(", ")[2]
+    assert made == {"react": "as published", "search_r1": "trained by the authors"}
+
+
 def test_an_ablation_is_held_against_its_row_if_it_has_one():
     recipe = "vrag_rl_qwen2_5_vl_7b"
     (plain,) = rows_for(recipe, "vrag_rl")
@@ -196,12 +204,17 @@ def test_an_ablation_is_held_against_its_row_if_it_has_one():
 SUMS = {
     ("vrag_rl_qwen2_5_vl_7b", "rag_text", "Vanilla RAG"): 146.5,
     ("vrag_rl_qwen2_5_vl_3b", "react", "ReAct, pages as text"): 64.6,
+    ("vrag_rl_qwen2_5_vl_3b", "search_r1", "Search-R1, pages as text"): 101.4,
+    ("unidoc_rl_qwen2_5_vl_7b", "search_r1", "Search-R1, pages as text"): 161.5,
     ("unidoc_rl_qwen2_5_vl_7b", "rag_image", "Vanilla RAG, colqwen2"): 194.0,
     ("alden_qwen2_5_vl_7b", "whole_document", "full document"): 132.8,
     ("alden_qwen2_5_vl_7b", "rag_image", "M3DocRAG of 2 pages, colqwen2-v1"): 189.2,
+    ("alden_hybrid_qwen2_5_vl_7b", "vidorag", "ViDoRAG, colqwen2-v1"): 131.8,
+    ("alden_hybrid_qwen2_5_vl_7b", "mdocagent", "MDocAgent, colqwen2-v1"): 207.7,
     ("doc_v_star_qwen2_5_vl_7b", "whole_document", "all pages"): 265.1,
     ("doc_v_star_qwen2_5_vl_7b", "doc_v_star", "SFT, colqwen2.5"): 306.0,
     ("mm_doc_r1_qwen3_8b", "rag_text", "RAG top 4, bge-m3"): 341.8,
+    ("mm_doc_r1_qwen3_8b", "mdocagent", "MDocAgent on 5 pages"): 324.6,
     ("mm_doc_r1_qwen3_8b", "mm_doc_r1", "untrained"): 423.8,
 }
 
