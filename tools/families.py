@@ -136,7 +136,7 @@ class Parts:
         family = f"docagent.model_family={self.family.name}"
         tower = f"docagent.freeze_vision_tower={str(self.family.vision is not None).lower()}"
         logged(log, *trainer, family, tower, *where, *files, f"docagent.run_dir={folder}")
-        losses = re.findall(r"train/loss[:=] ?([\d.]+)", log.read_text(errors="replace"))
+        losses = re.findall(r"^step \S+ +loss ([\d.]+)", log.read_text(errors="replace"), re.M)
         assert losses, "no loss in the log"
         return f"{float(losses[0]):.2f} to {float(losses[-1]):.2f}"
 
