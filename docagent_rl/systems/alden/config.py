@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.text_ranking import TextRanking
 from docagent_rl.envs.views import ShowsImages
 from docagent_rl.rewards.formula import Formula
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
@@ -80,17 +81,6 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
     },
 }
 """The values of keys that a configuration omits or sets to `null`."""
-
-
-class TextRanking(StrEnum):
-    """The ranking that fills the list of page texts, with two modalities."""
-
-    OWN = "own"
-    """The ranking of `docagent.text_retriever`, as in the paper."""
-    SHARED = "shared"
-    """The ranking of `docagent.retriever`: each page that it finds is shown as image and as
-    text.
-    """
 
 
 class AldenSearchConfig(Section):

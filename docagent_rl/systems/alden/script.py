@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from docagent_rl.envs.script import Act, Move, Script, ScriptContext
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
+from docagent_rl.envs.text_ranking import TextRanking
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import AldenPageForm, FetchSyntax, Modality
-from docagent_rl.systems.alden.config import AldenConfig, TextRanking
+from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.rewards import REFUSAL
 
 _TAGS = {Move.SEARCH: "search", Move.FETCH: "fetch", Move.ANSWER: "answer"}

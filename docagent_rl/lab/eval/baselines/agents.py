@@ -12,13 +12,13 @@ from docagent_rl.actions.grammar import TagScanner, strict_json
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, Message, Observation, Part, Role, StepResult
 from docagent_rl.envs.checks import pages_outside
+from docagent_rl.envs.text_ranking import TextRanking
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PagePrompt
 from docagent_rl.lab.eval.baselines.reader import ReaderGrammar
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.alden.config import TextRanking
 
 _SCANNER = TagScanner(())
 
