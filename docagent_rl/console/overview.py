@@ -93,13 +93,23 @@ def next_commands(config: DictConfig, run_dir: Path) -> list[str]:
     evaluated = run_dir.with_name(f"{run_dir.name}_eval")
     checkpoints = config.trainer.default_local_dir
     data = _files(config.data.val_files).split(", ")[0]
-    recipe = str(config.hydra.job.config_name)
+    recipe = _recipe(config)
     given = [each for each in config.hydra.overrides.task if each.partition("=")[0] in _EVAL_KEYS]
     evaluate = [_command(), "eval", recipe, "--data", data, "--out", str(evaluated)]
     evaluate += ["--model", str(checkpoints), *(["--", *given] if given else [])]
     report = [_command(), "report", str(evaluated), "--out", f"{evaluated}_report"]
     view = [_command(), "view", str(run_dir)]
     return [shlex.join(words) for words in (view, evaluate, report)]
+
+
+def _recipe(config: DictConfig) -> str:
+    """Return the name of the run's recipe, or its file if it comes from `--config-dir`."""
+    name = str(config.hydra.job.config_name)
+    for source in config.hydra.runtime.config_sources:
+        file = Path(source.path, f"{name.removesuffix('.yaml')}.yaml")
+        if source.provider == "command-line" and file.is_file():
+            return os.path.relpath(file)
+    return name
 
 
 def _command() -> str:

@@ -123,8 +123,18 @@ _TERMS = (
     *_KEY,
     Column("turn", _WHOLE, "number of the turn, from 1; null for the whole trajectory"),
     Column("term", _TEXT, "name of the reward term"),
-    Column("value", _NUMBER, "its value, before the weight"),
-    Column("weight", _NUMBER, "its weight; null if the run's configuration does not determine it"),
+    Column(
+        "value",
+        _NUMBER,
+        "its value, before the weight. The row without a turn has the value of the whole trajectory, "
+        "so do not add it to those of turns",
+    ),
+    Column(
+        "weight",
+        _NUMBER,
+        "its weight; null if the run's configuration does not determine it, or its system is not "
+        "one of this package: to read a run does not import code that the run names",
+    ),
     Column("first", _WHOLE, "first sampled token of a term on tokens, from 0; null for others"),
     Column("last", _WHOLE, "end of these tokens, exclusive"),
 )

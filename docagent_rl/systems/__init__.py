@@ -15,6 +15,10 @@ SYSTEMS: Mapping[str, str] = {
 DEFAULT_SYSTEM = "vrag_rl"
 """The system whose tiny model is made by default, and for systems without a scripted policy."""
 
+DEFAULT_TEXT_SYSTEM = "mm_doc_r1"
+"""The system whose tiny model is made for systems without a scripted policy whose model reads text.
+"""
+
 
 def get_system(name: str) -> System:
     """Return a system by name, or a custom `System` instance by `package.module:ATTRIBUTE`."""

@@ -7,7 +7,6 @@ import inspect
 import json
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from enum import Enum
 from functools import cache
 from itertools import pairwise
 from types import ModuleType
@@ -49,11 +48,11 @@ def section_schemas(kinds: Iterable[type[BaseModel]]) -> tuple[list[Schema], Sch
     return [made[kind, "validation"] for kind in listed], shared["$defs"]
 
 
-def field_texts(kind: type[BaseModel] | type[Enum]) -> dict[str, str]:
+def field_texts(kind: type) -> dict[str, str]:
     """Return the texts below the fields of a class and of its bases, each in one line."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if issubclass(base, BaseModel | Enum) and base.__module__ not in _BASES:
+        if base.__module__.startswith("docagent_rl."):
             texts |= dict(_texts(base))
     return texts
 

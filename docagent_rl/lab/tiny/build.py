@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,16 +14,19 @@ from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth import DocumentDifficulty, SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
+from docagent_rl.models import get_family
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems import DEFAULT_SYSTEM, get_system
+from docagent_rl.systems import DEFAULT_SYSTEM, DEFAULT_TEXT_SYSTEM, get_system
 
 if TYPE_CHECKING:
     from docagent_rl.envs.script import Script
     from docagent_rl.lab.tiny.play import StagedPlayer
+
+logger = logging.getLogger(__name__)
 
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
 """Kinds of synthetic questions to train on, which are answered by a sentence on one page. A tiny
@@ -41,11 +45,14 @@ class World(NamedTuple):
     samples: Sequence[Sample]
 
 
-def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list[StagedPlayer]:
+def make_players(
+    name: str, env: Mapping[str, Any] | None, world: World, *, family: str
+) -> list[StagedPlayer]:
     """Return the scripted policies of a system with their stages; several if the model has to learn
     several configurations.
 
-    A system without a script is replaced by `DEFAULT_SYSTEM`; `env` is `System.small` by default.
+    A system without a script is replaced by a published one that a model of `family` can play, and
+    a warning says so; `env` is `System.small` by default.
 
     Raises:
         UserError: `env` is not a configuration of the system.
@@ -54,7 +61,14 @@ def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list
 
     system = get_system(name)
     if system.script is None:
-        system = get_system(DEFAULT_SYSTEM)
+        stand_in = DEFAULT_TEXT_SYSTEM if get_family(family).vision is None else DEFAULT_SYSTEM
+        logger.warning(
+            "the system %s has no script of turns (System.agents), so the tiny model learns the "
+            "turns of %s: most of its turns will be invalid (docs/extending.md)",
+            name,
+            stand_in,
+        )
+        system = get_system(stand_in)
         env = None
     config = system.parse_config(system.small if env is None else env)
     services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
@@ -102,7 +116,7 @@ def build_model_for(
         UserError: `env` is not a configuration of the system.
     """
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
-        players = make_players(name, env, _synthetic_world(Path(folder)))
+        players = make_players(name, env, _synthetic_world(Path(folder)), family=family)
         build_trained_model(path, players, family=family, progress=progress)
 
 

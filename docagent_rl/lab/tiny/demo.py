@@ -113,9 +113,9 @@ def prepare_demo(
     ]
     if system is not None:
         world = World(store, BM25Retriever.load(paths.index), questions[Split.TRAIN])
-        players = make_players(system, env, world)
         path = paths.model(system, family)
         family = family or get_system(system).model_family
+        players = make_players(system, env, world, family=family)
         build_trained_model(
             path, players, family=family, seed=seed, changes=warm_up, progress=progress
         )

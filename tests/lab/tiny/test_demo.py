@@ -74,6 +74,19 @@ def test_each_system_has_a_model_of_its_own(done, monkeypatch):
     assert weights(done, "custom_system:SYSTEM").is_file()
 
 
+def test_a_system_without_a_script_borrows_one_that_its_family_can_play(
+    done, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    paths = DemoPaths(shutil.copytree(done.workspace, tmp_path / "workspace"))
+    make(paths.workspace, "custom_system:SYSTEM", family="qwen3")
+    model = paths.model("custom_system:SYSTEM", "qwen3")
+    assert AutoConfig.from_pretrained(model).model_type == "qwen3"
+    (warning,) = (record.getMessage() for record in caplog.records if "script" in record.msg)
+    assert "custom_system:SYSTEM has no script of turns" in warning
+    assert "the turns of mm_doc_r1" in warning
+
+
 def test_what_no_demo_can_be_made_of_is_named(done, tmp_path):
     (tmp_path / "broken.pdf").write_bytes(b"no PDF")
     with pytest.raises(UserError, match=r"broken\.pdf"):
