@@ -114,6 +114,8 @@ def test_every_number_is_in_the_metrics(run):
         metrics = run.metrics(step)
         assert not [name for name in METRICS if name not in metrics], step
         assert metrics["docagent/masked_trajectories"] == 0
+        # those that ended before have given their room in the KV cache back
+        assert 0 < metrics["docagent/workers/cache_playing"] <= len(run.trajectories(step))
         assert metrics["actor/grad_norm"] >= 0
     for step in (0, STEPS):
         metrics = run.metrics(f"val-{step}")
