@@ -98,7 +98,7 @@ async def play_all(engine: Any, admission: KVAdmission | None, trajectories: int
 
     async def play(number: int, trajectory: Trajectory) -> None:
         nonlocal at_once
-        ticket = Ticket(f"{trajectory.uid}_{trajectory.number}", trajectory.uid)
+        ticket = Ticket(f"{trajectory.uid}_{trajectory.number}", trajectory.uid, PROMPT)
         draw = random.Random(number)
         ids = random.Random(trajectory.uid).choices(range(VOCABULARY), k=PROMPT)
         prefills = Prefills(trajectory)

@@ -126,8 +126,8 @@ _TERMS = (
     Column(
         "value",
         _NUMBER,
-        "its value, before the weight. The row without a turn has the value of the whole trajectory, "
-        "so do not add it to those of turns",
+        "its value, before the weight. The row without a turn has the value of the whole "
+        "trajectory, so do not add it to those of turns",
     ),
     Column(
         "weight",

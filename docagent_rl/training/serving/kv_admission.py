@@ -8,8 +8,7 @@ again.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 FILL = 0.9
 """The share of the cache that is given out: blocks are not filled to the last token."""
@@ -23,11 +22,15 @@ MEMORY = 0.98
 class Ticket:
     """A trajectory as a server knows it.
 
-    Trajectories of one `group` begin with the same prompt, which the cache keeps once.
+    Args:
+        trajectory: its name, another one for each attempt at it.
+        group: the name of its group, whose trajectories begin with the same prompt.
+        prompt: the length of that prompt in tokens, which the cache keeps once.
     """
 
     trajectory: str
     group: str
+    prompt: int
 
 
 @dataclass(slots=True)
@@ -39,14 +42,15 @@ class _Group:
 @dataclass(slots=True)
 class _Playing:
     group: str
-    grown: int = 0
+    grown: int
     """Tokens beyond the group's prompt."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Waiting:
-    prompt: int
-    trajectories: deque[tuple[Ticket, asyncio.Future[None]]] = field(default_factory=deque)
+    ticket: Ticket
+    grown: int
+    admitted: asyncio.Future[None]
 
 
 class KVAdmission:
@@ -56,9 +60,10 @@ class KVAdmission:
     end, whichever is more, and the prompt of a group counts once. At first, when none has ended,
     that is the longest possible trajectory.
 
-    Later turns of a trajectory that plays never wait. Trajectories of a group that plays come
-    first, then groups in the order in which they arrived. One trajectory is always admitted,
-    whatever its size.
+    Later turns of a trajectory that plays never wait. Trajectories that have begun at another
+    server come first, then those of a group that plays, then the others in the order in which they
+    arrived. One trajectory is always admitted, whatever its size. All calls have to come from one
+    event loop.
 
     Args:
         capacity: the number of tokens that the KV cache can hold.
@@ -71,7 +76,7 @@ class KVAdmission:
         self._grown = PRIOR * float(longest)
         self._groups: dict[str, _Group] = {}
         self._playing: dict[str, _Playing] = {}
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: list[_Waiting] = []
 
     @property
     def playing(self) -> int:
@@ -81,98 +86,98 @@ class KVAdmission:
     @property
     def waiting(self) -> int:
         """The number of trajectories that have not been admitted yet."""
-        return sum(len(each.trajectories) for each in self._waiting.values())
+        return len(self._waiting)
 
     @property
     def expected_growth(self) -> float:
         """The number of tokens that a trajectory is expected to add to its group's prompt."""
         return self._grown / self._weight
 
-    async def enter(self, ticket: Ticket, prompt: int) -> None:
+    async def enter(self, ticket: Ticket, tokens: int) -> None:
         """Wait until a trajectory may play, if it does not play yet.
 
         Args:
             ticket: the trajectory.
-            prompt: the length in tokens of its first prompt.
+            tokens: the number of tokens that it has so far, prompt included.
+
+        Raises:
+            CancelledError: the trajectory has left.
         """
         if ticket.trajectory in self._playing:
             return
-        group = self._waiting.setdefault(ticket.group, _Waiting(prompt))
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = ticket, admitted
-        group.trajectories.append(entry)
+        entry = _Waiting(ticket, max(0, tokens - ticket.prompt), admitted)
+        self._waiting.append(entry)
         self._admit()
         try:
             await admitted
         except asyncio.CancelledError:
-            if admitted.done() and not admitted.cancelled():
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+            elif not admitted.cancelled():
+                # the request was cancelled in the moment of its admission
                 self.leave(ticket.trajectory)
-            else:
-                self._forget(entry)
             raise
 
     def record(self, ticket: Ticket, tokens: int) -> None:
         """Record the number of tokens, prompt included, that a trajectory that plays has so far."""
         entry = self._playing.get(ticket.trajectory)
         if entry is not None:
-            grown = tokens - self._groups[entry.group].prompt
-            entry.grown = max(entry.grown, grown)
+            entry.grown = max(entry.grown, tokens - ticket.prompt)
 
     def leave(self, trajectory: str) -> None:
-        """Give the room of a trajectory that has ended to those that wait."""
-        entry = self._playing.pop(trajectory, None)
-        if entry is None:
+        """Give the room of a trajectory that has ended, or moved, to those that wait."""
+        for entry in [each for each in self._waiting if each.ticket.trajectory == trajectory]:
+            # nobody waits for this request any more
+            self._waiting.remove(entry)
+            entry.admitted.cancel()
+        ended = self._playing.pop(trajectory, None)
+        if ended is None:
             return
-        if entry.grown:
+        if ended.grown:
             self._weight = MEMORY * self._weight + 1
-            self._grown = MEMORY * self._grown + entry.grown
-        group = self._groups[entry.group]
+            self._grown = MEMORY * self._grown + ended.grown
+        group = self._groups[ended.group]
         group.playing -= 1
         if not group.playing:
-            del self._groups[entry.group]
+            del self._groups[ended.group]
         self._admit()
 
     def dismiss(self) -> None:
         """Let all trajectories that wait go on, and forget those that play: the server closes."""
-        waiting = [entry for each in self._waiting.values() for entry in each.trajectories]
-        self._waiting.clear()
+        waiting = self._waiting
+        self._waiting = []
         self._playing.clear()
         self._groups.clear()
-        for _, admitted in waiting:
-            if not admitted.done():
-                admitted.set_result(None)
+        for entry in waiting:
+            if not entry.admitted.done():
+                entry.admitted.set_result(None)
 
     def _admit(self) -> None:
-        while (name := self._next_group()) is not None:
-            group = self._waiting[name]
-            if self._playing and self._used() + self._needed(name) > self._room:
+        while self._waiting:
+            entry = min(self._waiting, key=self._rank)
+            ticket = entry.ticket
+            known = ticket.trajectory in self._playing
+            if self._playing and not known and self._used() + self._needed(entry) > self._room:
                 return
-            ticket, admitted = group.trajectories.popleft()
-            if not group.trajectories:
-                del self._waiting[name]
-            if ticket.trajectory not in self._playing:
-                self._groups.setdefault(name, _Group(group.prompt)).playing += 1
-                self._playing[ticket.trajectory] = _Playing(name)
-            admitted.set_result(None)
+            self._waiting.remove(entry)
+            if entry.admitted.done():
+                continue  # it was cancelled
+            if not known:
+                group = self._groups.setdefault(ticket.group, _Group(ticket.prompt))
+                group.playing += 1
+                self._playing[ticket.trajectory] = _Playing(ticket.group, entry.grown)
+            entry.admitted.set_result(None)
 
-    def _next_group(self) -> str | None:
-        """Return the group to admit from: one that plays already, else the first to arrive."""
-        begun = (name for name in self._waiting if name in self._groups)
-        return next(begun, next(iter(self._waiting), None))
+    def _rank(self, entry: _Waiting) -> tuple[bool, bool]:
+        """Return what comes before the order of arrival, which `min` keeps."""
+        return not entry.grown, entry.ticket.group not in self._groups
 
-    def _needed(self, name: str) -> float:
-        prompt = 0 if name in self._groups else self._waiting[name].prompt
-        return prompt + self.expected_growth
+    def _needed(self, entry: _Waiting) -> float:
+        prompt = 0 if entry.ticket.group in self._groups else entry.ticket.prompt
+        return prompt + max(entry.grown, self.expected_growth)
 
     def _used(self) -> float:
         prompts = sum(group.prompt for group in self._groups.values())
         expected = self.expected_growth
         return prompts + sum(max(each.grown, expected) for each in self._playing.values())
-
-    def _forget(self, entry: tuple[Ticket, asyncio.Future[None]]) -> None:
-        name = entry[0].group
-        group = self._waiting.get(name)
-        if group is not None and entry in group.trajectories:
-            group.trajectories.remove(entry)
-            if not group.trajectories:
-                del self._waiting[name]

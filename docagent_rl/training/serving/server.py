@@ -14,14 +14,10 @@ from docagent_rl.training.serving.kv_admission import KVAdmission, Ticket
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages
 from docagent_rl.training.serving.requests import LOADS, SERVED, Served, all_named
 
-LEAVING = "docagent_leaving"
-"""Ray's concurrency group in which trajectories leave, so that those that wait cannot block it."""
-LEAVE_AT_ONCE = 100
-"""Concurrent calls in that group."""
 REQUESTS_AT_ONCE = 1 << 16
 """Concurrent requests to a server, those that wait included: more than a step has trajectories.
 
-Ray lets no further request in, so that those that wait would hold up those that play.
+Ray lets no further request in, so that those that wait would hold up those that play or leave.
 """
 
 
@@ -57,7 +53,7 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
         """
         ask = partial(self._generate, prompt_ids, sampling_params, request_id, image_data, **others)
         admission = self._admission
-        if ticket is None or admission is None:
+        if ticket is None or admission is None or self._rejecting:
             return await ask()
         await admission.enter(ticket, len(prompt_ids))
         admission.record(ticket, len(prompt_ids))
@@ -66,9 +62,8 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
         output.extra_fields[SERVED] = Served(admission.playing, admission.waiting)
         return output
 
-    @ray.method(concurrency_group=LEAVING)
     async def leave(self, trajectory: str) -> None:
-        """Give the room of a trajectory that has ended to others."""
+        """Give the room of a trajectory that has ended, or moved to another server, to others."""
         if self._admission is not None:
             self._admission.leave(trajectory)
 
@@ -112,9 +107,7 @@ class PageReplica(upstream.vLLMReplica):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        groups = {LEAVING: LEAVE_AT_ONCE}
-        # Ray's annotations omit the argument
-        self.server_class = ray.remote(concurrency_groups=groups)(vLLMHttpServer)  # ty: ignore[no-matching-overload]
+        self.server_class = ray.remote(vLLMHttpServer)
 
     @property
     def max_concurrency(self) -> int:

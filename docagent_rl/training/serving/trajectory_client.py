@@ -13,8 +13,8 @@ from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.serving.kv_admission import Ticket
 from docagent_rl.training.serving.requests import SERVED, Served
 
-_visited: ContextVar[dict[str, Any] | None] = ContextVar("docagent_visited_servers", default=None)
-"""The servers, by id, to which verl's client has sent requests of the trajectory."""
+_asking: ContextVar[TrajectoryClient | None] = ContextVar("docagent_asking", default=None)
+"""The trajectory for whose turn verl's client chooses a server."""
 
 
 def remember_servers(client: Any) -> None:
@@ -23,9 +23,9 @@ def remember_servers(client: Any) -> None:
 
     async def remembering(request_id: str, **extra: Any) -> tuple[str, Any]:
         name, server = await choose(request_id, **extra)
-        visited = _visited.get()
-        if visited is not None:
-            visited[name] = server
+        asking = _asking.get()
+        if asking is not None:
+            asking.move_to(name, server)
         return name, server
 
     client._acquire_server = remembering
@@ -75,12 +75,11 @@ class TrajectoryClient:
         self._client = client
         self._route = route
         self._sampling = sampling
-        self._admitted = {}
-        if admits(config):
-            key = f"{trajectory.uid}_{trajectory.number}"
-            self._admitted["ticket"] = Ticket(key, trajectory.uid)
+        self._trajectory = trajectory
+        self._admits = admits(config)
+        self._ticket: Ticket | None = None
+        self._server: tuple[str, Any] | None = None
         self._prefills = Prefills(trajectory)
-        self._servers: dict[str, Any] = {}
         self.load = Served(0, 0)
         """The load of the server that answered last."""
 
@@ -94,11 +93,12 @@ class TrajectoryClient:
             images: `image_data` as the server takes it.
             changes: parameters of sampling for this request.
         """
-        token = _visited.set(self._servers)
+        admission = {"ticket": self._ticket_for(ids)} if self._admits else {}
+        token = _asking.set(self)
         try:
-            output = await self._ask(ids, changes, images, **self._admitted)
+            output = await self._ask(ids, changes, images, **admission)
         finally:
-            _visited.reset(token)
+            _asking.reset(token)
         fields = output.extra_fields
         self.load = fields.get(SERVED, self.load)
         cached = int(fields.get("num_cached_tokens") or 0)
@@ -109,11 +109,28 @@ class TrajectoryClient:
         """Request a reply that is not a turn of the trajectory, such as a role's."""
         return await self._ask(ids, changes, None)
 
+    def move_to(self, name: str, server: Any) -> None:
+        """Record the server of the next request, and give the room at another one back.
+
+        Trajectories that kept room where they no longer play could wait for each other for ever.
+        """
+        if self._server is not None and self._server[0] != name:
+            self.close()
+        self._server = name, server
+
     def close(self) -> None:
-        """Give the trajectory's room back, without waiting for the servers."""
-        if self._admitted:
-            for server in self._servers.values():
-                server.leave.remote(self._admitted["ticket"].trajectory)
+        """Give the trajectory's room back, without waiting for the server."""
+        if self._server is not None and self._ticket is not None:
+            self._server[1].leave.remote(self._ticket.trajectory)
+        self._server = None
+
+    def _ticket_for(self, ids: list[int]) -> Ticket:
+        if self._ticket is None:
+            own = self._trajectory
+            # an attempt that failed may still wait at a server
+            name = f"{own.uid}_{own.number}_{own.attempts}"
+            self._ticket = Ticket(name, own.uid, len(ids))
+        return self._ticket
 
     async def _ask(
         self,

@@ -17,12 +17,16 @@ async def turns_of_the_loop():
         await asyncio.sleep(0)
 
 
-async def ask(admission, *names, prompt=100):
+def ticket_of(name, prompt=100):
+    return Ticket(name, name.partition("/")[0], prompt)
+
+
+async def ask(admission, *names, prompt=100, grown=0):
     """Let trajectories `group/number` ask for admission, and return their tasks."""
     tasks = {}
     for name in names:
-        ticket = Ticket(name, name.partition("/")[0])
-        tasks[name] = asyncio.create_task(admission.enter(ticket, prompt))
+        ticket = ticket_of(name, prompt)
+        tasks[name] = asyncio.create_task(admission.enter(ticket, prompt + grown))
     await turns_of_the_loop()
     return tasks
 
@@ -80,7 +84,7 @@ async def test_later_turns_do_not_wait_and_growth_takes_room():
     admission = await measured(2000)
     tasks = await ask(admission, "a/0", "b/0")
     assert len(admitted(tasks)) == 2
-    admission.record(Ticket("a/0", "a"), 100 + 7000)
+    admission.record(ticket_of("a/0"), 100 + 7000)
     waiting = await ask(admission, "c/0")
     assert admitted(waiting) == []
     assert admitted(await ask(admission, "a/0")) == ["a/0"]
@@ -93,7 +97,7 @@ async def test_later_turns_do_not_wait_and_growth_takes_room():
 async def test_what_is_expected_follows_the_trajectories_that_end():
     admission = await measured(8000)
     for number in range(300):
-        ticket = Ticket(f"a/{number}", "a")
+        ticket = ticket_of(f"a/{number}")
         await admission.enter(ticket, 100)
         admission.record(ticket, 100)
         admission.record(ticket, 100 + 500)
@@ -126,6 +130,54 @@ async def test_cancelled_trajectories_keep_no_room():
     assert (admission.playing, admission.waiting) == (0, 0)
 
 
+async def test_an_attempt_that_nobody_waits_for_any_more_leaves_the_queue():
+    admission = await measured(ROOM)
+    tasks = await ask(admission, "a/0", "b/0", "c/0", prompt=0)
+    admission.leave("b/0")
+    await turns_of_the_loop()
+    assert tasks["b/0"].cancelled()
+    admission.leave("a/0")
+    await turns_of_the_loop()
+    assert admitted(tasks) == ["a/0", "b/0", "c/0"]
+    assert (admission.playing, admission.waiting) == (1, 0)
+
+
+async def test_a_request_of_a_trajectory_that_plays_needs_no_more_room():
+    admission = await measured(ROOM)
+    tasks = await ask(admission, "a/0", "b/0", prompt=0)
+    twice = await ask(admission, "b/0", prompt=0)
+    admission.leave("a/0")
+    await turns_of_the_loop()
+    assert [*admitted(tasks), *admitted(twice)] == ["a/0", "b/0", "b/0"]
+    assert (admission.playing, admission.waiting) == (1, 0)
+
+
+async def test_a_trajectory_from_another_server_comes_first_and_counts_with_its_tokens():
+    admission = await measured(2900)
+    tasks = await ask(admission, "a/0", "a/1", "a/2", "b/0")
+    assert admitted(tasks) == ["a/0", "a/1", "a/2"]
+    moved = await ask(admission, "c/0", grown=5000)
+    admission.leave("a/0")
+    await turns_of_the_loop()
+    # 100 + 2 * 2900 + 100 + 5000 does not fit into 9000, and those behind it wait for it
+    assert admitted({**tasks, **moved}) == ["a/0", "a/1", "a/2"]
+    admission.leave("a/1")
+    await turns_of_the_loop()
+    assert admitted({**tasks, **moved}) == ["a/0", "a/1", "a/2", "c/0"]
+    # its siblings share the prompt that it began with, not its history
+    assert admission._used() == 100 + 2900 + 100 + 5000
+
+
+async def test_one_that_is_cancelled_before_it_runs_holds_nobody_up():
+    admission = await measured(ROOM)
+    tasks = await ask(admission, "a/0", "b/0", "c/0", prompt=0)
+    tasks["b/0"].cancel()
+    admission.leave("a/0")  # the cancelled task has not run yet
+    await turns_of_the_loop()
+    assert admitted(tasks) == ["a/0", "b/0", "c/0"]
+    assert (admission.playing, admission.waiting) == (1, 0)
+
+
 async def test_a_server_that_closes_lets_all_go():
     admission = await measured(ROOM)
     tasks = await ask(admission, "a/0", "b/0", "b/1", prompt=0)
@@ -133,7 +185,7 @@ async def test_a_server_that_closes_lets_all_go():
     await turns_of_the_loop()
     assert admitted(tasks) == ["a/0", "b/0", "b/1"]
     assert (admission.playing, admission.waiting) == (0, 0)
-    admission.record(Ticket("a/0", "a"), 50)
+    admission.record(ticket_of("a/0"), 50)
     admission.leave("a/0")
     assert admitted(await ask(admission, "c/0", "d/0")) == ["c/0"]
 
@@ -149,7 +201,7 @@ def test_all_play_in_the_end_and_none_beyond_the_room_when_it_is_let_in(sizes, g
         tokens = dict[str, int]()
 
         async def play(number, size):
-            ticket = Ticket(str(number), str(number % groups))
+            ticket = Ticket(str(number), str(number % groups), prompt)
             await admission.enter(ticket, prompt)
             used = prompt * len({int(name) % groups for name in tokens} | {number % groups})
             assert not tokens or used + sum(tokens.values()) <= ROOM

@@ -96,10 +96,10 @@ async def test_turns_carry_the_ticket_and_count_what_was_computed_again():
     # the server had lost most of it
     await opened.turn([1, 2, 3, 7, 8, 4, 4, 9, 6], None, {})
     assert (trajectory.prefill_new, trajectory.prefill_computed) == (3, 10)
-    assert {each["ticket"] for each in server.asked} == {Ticket("q_3", "q")}
+    assert {each["ticket"] for each in server.asked} == {Ticket("q_3_1", "q", 3)}
     assert server.asked[0]["sampling_params"] == {"top_p": 1.0, "max_tokens": 5}
     opened.close()
-    assert server.left == ["q_3"]
+    assert server.left == ["q_3_1"]
 
 
 async def test_other_replies_need_no_room():
@@ -111,14 +111,19 @@ async def test_other_replies_need_no_room():
     assert server.left == []
 
 
-async def test_every_server_that_was_asked_gets_its_room_back_even_after_a_failure():
+async def test_a_trajectory_that_moves_leaves_and_gives_its_room_back_after_a_failure():
     first, second = Server(reply(7)), Server(ConnectionError("lost"))
     opened, _ = trajectory_client(client(first, second))
     await opened.turn([1], None, {})
+    assert first.left == []
     with pytest.raises(ConnectionError):
         await opened.turn([1, 7], None, {})
+    # the same ticket, with the prompt that it began with
+    assert second.asked[0]["ticket"] == first.asked[0]["ticket"] == Ticket("q_3_1", "q", 1)
+    assert (first.left, second.left) == (["q_3_1"], [])
     opened.close()
-    assert (first.left, second.left) == (["q_3"], ["q_3"])
+    opened.close()
+    assert (first.left, second.left) == (["q_3_1"], ["q_3_1"])
 
 
 async def test_servers_of_another_engine_are_sent_no_ticket():
