@@ -10,7 +10,7 @@ from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.papers.data_stages import data_stages
 from docagent_rl.lab.papers.machine import Machine, count_gpus
 from docagent_rl.lab.papers.manifest import read_paper
-from docagent_rl.lab.papers.reproduction import reproduction, unplaced_services
+from docagent_rl.lab.papers.reproduction import reproduction, services_without_gpu
 from docagent_rl.lab.papers.setting import Beginning, Setting
 from docagent_rl.lab.stages.plan import plan_text
 
@@ -97,13 +97,13 @@ def reproduce_command(
     if dry_run:
         typer.echo(plan_text(chain, chosen, price), nl=False)
         typer.echo(_HOURS)
-        for service in unplaced_services(setting, chain):
+        for service in services_without_gpu(setting, chain):
             typer.echo(f"no GPU left for {service.name}: {service.sentence}")
         if setting.placement.refusal is not None:
             typer.echo(setting.placement.refusal)
         _warn_of_prompts(setting)
         return
-    without_gpu = [] if corpus else unplaced_services(setting, chain)
+    without_gpu = [] if corpus else services_without_gpu(setting, chain)
     if missing := [service.sentence for service in without_gpu if not service.optional]:
         raise UserError("\n  ".join(["no GPU is left for these services:", *missing]))
     if machine.gpus == 0 and not miniature:

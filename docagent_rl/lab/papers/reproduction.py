@@ -16,7 +16,7 @@ from docagent_rl.lab.stages.stage import ChainStage, Service
 
 
 @dataclass(frozen=True, slots=True)
-class UnplacedService:
+class ServiceWithoutGpu:
     """A service that stages of a chain need and for which no GPU is left."""
 
     name: str
@@ -82,7 +82,7 @@ def _services(setting: Setting) -> Iterator[Service]:
         yield Service(name, command, ready, start.environment, gpus, after=start.after)
 
 
-def unplaced_services(setting: Setting, chain: Chain) -> list[UnplacedService]:
+def services_without_gpu(setting: Setting, chain: Chain) -> list[ServiceWithoutGpu]:
     """Return the services that stages of a chain need and for which no GPU is left."""
     found = []
     for name in setting.placement.elsewhere:
@@ -101,7 +101,7 @@ def unplaced_services(setting: Setting, chain: Chain) -> list[UnplacedService]:
             )
             if optional:
                 sentence += "; otherwise the embedded rule judge replaces it"
-            found.append(UnplacedService(name, sentence, optional))
+            found.append(ServiceWithoutGpu(name, sentence, optional))
     return found
 
 

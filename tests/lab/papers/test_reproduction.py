@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from docagent_rl.base.errors import UserError
 from docagent_rl.cli import app
 from docagent_rl.lab.papers.manifest import paper_systems, read_paper
-from docagent_rl.lab.papers.reproduction import reproduction, unplaced_services
+from docagent_rl.lab.papers.reproduction import reproduction, services_without_gpu
 
 RUNNER = CliRunner()
 
@@ -102,7 +102,7 @@ def test_a_judge_that_no_gpu_holds_is_named_and_the_report_does_without(setting)
     chosen = setting("unidoc_rl", "weights", 1)
     chain = reproduction(chosen, "")
     assert chain.services == []
-    (judge,) = unplaced_services(chosen, chain)
+    (judge,) = services_without_gpu(chosen, chain)
     assert (judge.name, judge.optional) == ("judge", True)
     assert "DOCAGENT_JUDGE_URL" in judge.sentence
     assert "--judge" not in str(chain.stages[-1].command)
@@ -110,13 +110,13 @@ def test_a_judge_that_no_gpu_holds_is_named_and_the_report_does_without(setting)
 
 def test_a_judge_of_training_has_to_be_somewhere(setting, monkeypatch):
     chosen = setting("unidoc_rl", "sft", 4)
-    (judge,) = unplaced_services(chosen, reproduction(chosen, ""))
+    (judge,) = services_without_gpu(chosen, reproduction(chosen, ""))
     assert not judge.optional
     assert "Qwen/Qwen2.5-72B-Instruct does not fit beside the others on 4 GPUs" in judge.sentence
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
     chosen = setting("unidoc_rl", "sft", 4)
     monkeypatch.setenv("DOCAGENT_JUDGE_URL", "http://judge/v1")
-    assert unplaced_services(chosen, reproduction(chosen, "")) == []
+    assert services_without_gpu(chosen, reproduction(chosen, "")) == []
 
 
 def devices(placement):
