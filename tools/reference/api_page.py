@@ -21,7 +21,6 @@ OPENING = """# API
 *For whoever writes code against this package: every name that is promised, with its docstring. Made by `python -m tools.reference`.*
 
 Import these names from the package of their heading. All other modules may change with any release ([versions.md](versions.md)). [Extending it](extending.md) shows them in use, [the tutorial](tutorial.md) in an hour."""
-_PYDANTIC = ("model_config",)
 _SHORT = (str, int, float, bool, type(None))
 _MODULE = re.compile(r"\b(?:[a-z_]\w*\.)+(?=[A-Za-z_])")
 
@@ -58,6 +57,7 @@ def _entry(name: str, value: Any) -> Iterator[str]:
 def _members(kind: type) -> Iterator[str]:
     """Yield a line for each public method and property of a class of ours."""
     known = {each.name for each in fields(kind)} if is_dataclass(kind) else set()
+    known.add("model_config")  # pydantic's, whose text is that of a dictionary
     if not issubclass(kind, BaseModel):  # the page of the configuration has those of sections
         for name, text in field_texts(kind).items():
             if not name.startswith("_"):
@@ -66,7 +66,7 @@ def _members(kind: type) -> Iterator[str]:
         place = next(each for each in kind.__mro__ if name in vars(each))
         member = inspect.getattr_static(kind, name)
         text = inspect.getdoc(member)
-        if name in known or name in _PYDANTIC or not place.__module__.startswith("docagent_rl") or not text:
+        if name in known or not place.__module__.startswith("docagent_rl") or not text:
             continue
         is_plain = isinstance(member, property) or not callable(getattr(kind, name))
         shown = name if is_plain else f"{name}{signature(getattr(kind, name))}"
