@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from functools import cache
@@ -16,7 +17,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 Schema = dict[str, Any]
-_BASES = ("pydantic.main", "enum")
+_OTHERS = {*sys.stdlib_module_names, "pydantic"}
+"""Packages whose classes are bases of ours, and whose texts are not for our pages."""
 
 
 class _Described(GenerateJsonSchema):
@@ -52,7 +54,7 @@ def field_texts(kind: type) -> dict[str, str]:
     """Return the texts below the fields of a class and of its bases, each in one line."""
     texts: dict[str, str] = {}
     for base in reversed(kind.__mro__):
-        if base.__module__.startswith("docagent_rl."):
+        if base.__module__.partition(".")[0] not in _OTHERS:
             texts |= dict(_texts(base))
     return texts
 
