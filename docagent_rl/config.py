@@ -113,7 +113,7 @@ class RolloutConfig(Section):
     min_turn_tokens: int = Field(16, ge=1)
     """Drop an observation if it would leave fewer tokens than this for the next turn."""
     trajectory_attempts: int = Field(2, ge=1)
-    """How often to start a trajectory that fails for infrastructure reasons before masking it."""
+    """Attempts at a trajectory that fails for infrastructure reasons, before it is masked."""
     image_cache_mb: int | None = Field(None, ge=1)
     """Size of the cache of preprocessed images (patches of bytes) that the agent workers of a run
     share, in MiB of Ray's object store; `None`: a share of the store.
@@ -170,7 +170,7 @@ class CriticConfig(Section):
     """Settings of the critic that verl's section `critic` does not have."""
 
     freeze_vision_tower: bool | None = None
-    """Whether to freeze the critic's vision tower; null: use the value of
+    """True if to freeze the critic's vision tower; null: use the value of
     `actor_rollout_ref.actor.freeze_vision_tower`.
     """
 
@@ -223,7 +223,7 @@ class DocAgentConfig(Section):
     """Models other than the policy (planner, reader, ...); built-in rules play the missing ones."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     checkpoint_check: CheckpointCheck = CheckpointCheck.FULL
-    """How much of a checkpoint is verified before a run resumes from it."""
+    """The part of a checkpoint that is verified before a run resumes from it."""
     keep_best: bool = True
     """Keep the checkpoint with the best validation score in addition to the most recent ones."""
     credit: bool = True

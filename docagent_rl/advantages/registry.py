@@ -72,7 +72,7 @@ CLEARED = (
     f"{OPTIONS}=null clears the options that a recipe sets for another estimator; add your own "
     f"options after it, as +{OPTIONS}.NAME=VALUE"
 )
-"""What to type, for error messages."""
+"""Advice on clearing options, for error messages."""
 
 
 class Need(Enum):

@@ -58,7 +58,7 @@ class Record:
     bytes: int
     sha256: str
     about: str = ""
-    """What the file belongs to if its name does not say so: the id of a document."""
+    """The id of the document to which the file belongs, if its name does not say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class Sealed:
     broken: tuple[int, ...] = ()
     """Numbers of lines that were edited, or that do not follow the line they were written after."""
     there: bool = True
-    """Whether the seal file exists."""
+    """True if the seal file exists."""
     torn: bool = False
-    """Whether the seal file ends in the middle of a line."""
+    """True if the seal file ends in the middle of a line."""
 
 
 @dataclass(frozen=True, slots=True)

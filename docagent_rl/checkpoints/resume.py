@@ -43,7 +43,7 @@ class StartChoice:
     notice: str | None = None
     """A warning for the user, if there is something to say about the choice."""
     by_itself: bool = False
-    """Whether verl would make the same choice without our help."""
+    """True if verl would make the same choice without our help."""
 
 
 def choose_checkpoint(config: DictConfig, check: CheckpointCheck) -> None:

@@ -23,7 +23,7 @@ TRACEBACK_FILE = "preflight_traceback.txt"
 
 
 class When(Flag):
-    """When a check runs."""
+    """The time at which a check runs."""
 
     RECIPE = auto()
     """In `recipes check`, which only has the configuration."""

@@ -24,7 +24,7 @@ class DoctorFinding:
     value: str
     advice: str = ""
     blocks: bool = False
-    """Whether it prevents training from starting."""
+    """True if it prevents training from starting."""
 
 
 def ask_gpus(field: str) -> list[str] | str | None:

@@ -38,7 +38,7 @@ _SIDE_REMARK = re.compile(
     r"|(;|: the paper's recipe| without division)(?! PPO).*"
     r"|\. .*"
 )
-"""What a list leaves out of the sentence that opens a recipe's comment."""
+"""The words that a list leaves out of the sentence that opens a recipe's comment."""
 _SFT_BASE = "sft_trainer_engine"
 # cached, because every composition asks for the recipe's kind
 _parsed = cache(partial(yaml.load, Loader=yaml.CSafeLoader))

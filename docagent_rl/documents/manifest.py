@@ -110,7 +110,7 @@ class PageEntry:
     described: str | None = None
     """SHA-256 of a model's description of the picture (`describing`); None if there is none."""
     turned: Rotation = Rotation.NONE
-    """How the picture was turned to be upright (`references.turned_box`)."""
+    """The turn that made the picture upright (`references.turned_box`)."""
     before_turn: str | None = None
     """SHA-256 of the picture before it was turned, which is not stored; None if it was not."""
     findings: tuple[Finding, ...] = ()
@@ -158,7 +158,7 @@ class Manifest:
     title: str = ""
     """The title in the PDF's metadata, on one line; empty if there is none, and for page images."""
     unread: Unread | None = None
-    """Why the layout could not be read; None if it was read or was not needed."""
+    """The reason why the layout could not be read; None if it was read or was not needed."""
 
     @property
     def is_bookmarked(self) -> bool:

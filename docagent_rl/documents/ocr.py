@@ -39,7 +39,7 @@ class Piece(NamedTuple):
     box: tuple[float, float, float, float]
     """Left, top, right and bottom as fractions of the page's sides."""
     score: float = 1.0
-    """How sure the engine is of the text, in [0, 1]."""
+    """The engine's confidence in the text, in [0, 1]."""
     is_tall: bool = False
     """True if it stands on end: its height is at least one and a half times its width."""
 

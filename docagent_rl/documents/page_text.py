@@ -56,7 +56,7 @@ class PageText:
     text: str
     reading: TextReading
     turn: Rotation = Rotation.NONE
-    """How the picture has to be turned to be upright; only pages with text by OCR are turned."""
+    """The turn that makes the picture upright; only pages with text by OCR are turned."""
     findings: tuple[Finding, ...] = ()
     """Defects of the picture or of the text that OCR read."""
 

@@ -35,7 +35,7 @@ REMEDIES = {
     Trait.MISSING_GLYPHS: "embed the fonts when the PDF is written, or install them here",
     Trait.XFA_STUB: "open it in Acrobat and print it to PDF",
 }
-"""What to do about the traits for which pages may be misread."""
+"""Advice about the traits for which pages may be misread."""
 _BY_FINDING = {
     Finding.DOUBTFUL_OCR: Trait.DOUBTFUL,
     Finding.MISSING_GLYPHS: Trait.MISSING_GLYPHS,
@@ -57,7 +57,7 @@ class Quality:
     is_flat: bool
     """True for a long PDF without bookmarks whose layout was not read for headings."""
     unread: str
-    """Why the layout could not be read; empty if it was read or was not needed."""
+    """The reason why the layout could not be read; empty if it was read or was not needed."""
 
     @property
     def poor(self) -> int:

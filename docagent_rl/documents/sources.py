@@ -107,7 +107,7 @@ class IngestReport:
     textless_pages: int = 0
     """Number of pages of the ingested documents without text."""
     qualities: list[Quality] = field(default_factory=list)
-    """How well the ingested documents were read."""
+    """The quality with which the ingested documents were read."""
     passed_over: Counter[str] = field(default_factory=Counter)
     """Numbers of files that were ignored, such as those that are neither PDFs nor pictures, by
     suffix.

@@ -261,9 +261,7 @@ class Page:
         self.reading: TextReading | None = record.reading
         """Source of the text, with the reason; None for pages that were made without text."""
         self.turned: Rotation = record.turned
-        """How the picture was turned when it was stored; boxes for the page in the original file
-        have to be turned, too (`references.turned_box`).
-        """
+        """The turn of the stored picture, which boxes in the original file need (`turned_box`)."""
         self.findings: tuple[Finding, ...] = record.findings
         """Defects of the page that were found when it was ingested."""
 

@@ -43,7 +43,7 @@ class Scan(NamedTuple):
     text: str
     """The text in reading order; empty if there is none."""
     turn: Rotation = Rotation.NONE
-    """How the picture has to be turned to be upright; the text is that of the turned picture."""
+    """The turn that makes the picture upright; the text is that of the turned picture."""
     is_doubtful: bool = False
     """The engine was unsure of much of what it read."""
 

@@ -37,7 +37,7 @@ class BoundedProtocol(H11Protocol):
         self._head: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self.place = (False, self.loop.time())
-        """Whether a complete head was received, and the time since when the next one is awaited."""
+        """The receipt of a complete head, and the time since when the next one is awaited."""
 
     @property
     def is_waited_for(self) -> bool:

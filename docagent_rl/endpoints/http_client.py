@@ -32,7 +32,7 @@ of replies, and some versions write whole request bodies, page images included.
 NO_KEY = "none"
 """The key for servers that need none."""
 HIDDEN = "[api key]"
-"""What replaces a key in messages."""
+"""The text that replaces a key in messages."""
 _TELLING = 16
 _HERE = ("localhost", "127.0.0.1", "::1")
 

@@ -68,7 +68,7 @@ class ScriptedAgent(TurnWriter[ConfigT, AgentState], ABC):
     """Writes one system's turns for the oracle, oracles with detours, and the random agent."""
 
     forgives: ClassVar[bool] = True
-    """Whether the trajectory continues after a malformed turn."""
+    """True if the trajectory continues after a malformed turn."""
 
     @property
     def pages_a_search(self) -> int:

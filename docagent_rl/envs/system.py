@@ -53,7 +53,7 @@ class Unearned:
     plan: tuple[str, ...]
     """The moves of that agent, in words; the last one is its answer."""
     whose: str
-    """Who introduced the rule that gives this reward, and which setting changes it."""
+    """The source of the rule that gives this reward, and the setting that changes it."""
     knowing: float = 1.0
     """The highest reward of an agent that knows evidence and answer; 1 if honesty earns as much."""
     knowing_plan: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class System(Generic[ConfigT]):
     `collect`.
     """
     judged: bool = False
-    """Whether answers are sent to the judge (`docagent.judge`)."""
+    """True if answers are sent to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
     """The roles of the models that the system uses besides the policy (`docagent.roles`)."""
     role_tokens: Callable[[ConfigT], Mapping[RoleName, int]] = lambda config: {}
@@ -149,7 +149,7 @@ class System(Generic[ConfigT]):
     paper_judge: PaperJudge | None = None
     """The judge of the paper; evaluations of a published system report its score too."""
     cites: bool = False
-    """Whether all trajectories of a published system name their evidence. Otherwise a trajectory
+    """True if all trajectories of a published system name their evidence. Otherwise a trajectory
     does if it contains a list of relevant pages or a selected page.
     """
     agents: str | None = None
@@ -159,7 +159,7 @@ class System(Generic[ConfigT]):
     `SCRIPT` writes those on which a tiny model of the system is warmed up.
     """
     several_rows: bool = False
-    """Whether a trajectory may have several contexts (`Observation.fresh`), each a training row.
+    """True if a trajectory may have several contexts (`Observation.fresh`), each a training row.
 
     The number of rows of a step is then known only when its trajectories have ended.
     """
@@ -176,7 +176,7 @@ class System(Generic[ConfigT]):
     unearned: Mapping[str, Unearned] = field(default_factory=dict)
     """The reward of an agent that does not know the answer, by variant of the configuration."""
     shows_images: bool = True
-    """Whether the policy sees images. If not, `display` applies to the model of a role and follows
+    """True if the policy sees images. If not, `display` applies to the model of a role and follows
     that model's grid.
     """
     model_family: str = "qwen2_5_vl"

@@ -45,8 +45,8 @@ class BM25Settings:
     """Settings of a BM25 index."""
 
     k1: float = 1.5
-    """How slowly repeated occurrences of a term stop adding to the score; at least 0."""
+    """The larger, the more repeated occurrences of a term add to the score; at least 0."""
     b: float = 0.75
-    """How strongly long pages are discounted, from 0 (not at all) to 1 (fully)."""
+    """The strength of the discount of long pages, from 0 (none) to 1 (full)."""
     stemmer: Stemmer = Stemmer.ENGLISH
     """Stemmer of the terms; use none for languages other than English."""

@@ -40,7 +40,7 @@ class AlikeQuestions(NamedTuple):
     second: Sample
     score: float
     leaks: bool
-    """Whether one leaks the other: they share a document, or are long and share the answer.
+    """True if one leaks the other: they share a document, or are long and share the answer.
 
     Many documents get the same short question ("What is the title?"), which alone leaks nothing.
     """

@@ -39,7 +39,7 @@ class Questions:
     samples: list[tuple[str, Sample]] = field(default_factory=list)
     """The questions that could be parsed, with their location (file and line)."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong with the others: one sentence each, with its location."""
+    """The faults of the others: one sentence each, with its location."""
 
 
 def scan_questions(path: str | Path) -> Questions:

@@ -76,7 +76,7 @@ class Watch:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="docagent-watch", daemon=True)
         self._asking_since: float | None = None
-        """When the pending query to Ray was sent; `None` if none is pending."""
+        """The time at which the pending query to Ray was sent; `None` if none is pending."""
         self.trouble: str | None = None
 
     def start(self) -> None:

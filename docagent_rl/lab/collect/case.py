@@ -32,9 +32,9 @@ class Case:
     references: tuple[str, ...]
     """Right answers; empty if a refusal is right, or if none are known."""
     refusal: bool
-    """Whether refusing to answer is right."""
+    """True if refusing to answer is right."""
     listing: bool
-    """Whether the references are the items of one answer, which is a list."""
+    """True if the references are the items of one answer, which is a list."""
     gold: frozenset[str] | None
     """Evidence pages as `doc#page`; `None` if unknown, empty if there are none."""
     shown: frozenset[str]
@@ -49,15 +49,15 @@ class Case:
     """Digest of the texts of all turns."""
     reward: float
     outcome: Outcome | None
-    """Whether the environment found the answer right; `None` if the system does not report it."""
+    """True if the environment found the answer right; `None` if the system does not report it."""
     text: str = ""
     """Text of the question."""
     verdict: float | None = None
     """The verdict of a judge that was asked afterwards (`AnswerFilter.judged`)."""
     unjudged: str = ""
-    """Why a judge gave no verdict; empty if it gave one, or was not asked."""
+    """The reason why a judge gave no verdict; empty if it gave one, or was not asked."""
     failed: bool | None = None
-    """Whether another model fails the question (`collection.with_failures`); `None` if unknown."""
+    """True if another model fails the question (`collection.with_failures`); `None` if unknown."""
 
     @property
     def key(self) -> Key:

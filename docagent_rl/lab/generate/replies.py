@@ -154,7 +154,7 @@ class ShapeReader:
 
     model: RemoteModel
     json_schema: bool
-    """Whether the server enforces the shape."""
+    """True if the server enforces the shape."""
     _unanswered: Unanswered = dataclasses.field(default_factory=Unanswered)
 
     async def read(

@@ -71,9 +71,9 @@ class Importer:
     page_files: ClassVar[tuple[str, ...]] = ()
     """Patterns of page images, for documents without a PDF; they are numbered like the pages."""
     sizes: ClassVar[bool] = False
-    """Whether boxes require the sizes of pages."""
+    """True if boxes require the sizes of pages."""
     corpus: ClassVar[bool] = False
-    """Whether all documents are needed, even those without questions, because retrieval runs over
+    """True if all documents are needed, even those without questions, because retrieval runs over
     all of them.
     """
 

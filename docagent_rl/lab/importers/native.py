@@ -116,9 +116,9 @@ class ImportedQuestion:
     boxes: list[tuple[Page, Box]] = field(default_factory=list)
     """Boxes on cited pages, as fractions of the page."""
     in_pixels: bool = False
-    """Whether boxes are in pixels of the page at 200 dpi instead."""
+    """True if boxes are in pixels of the page at 200 dpi instead."""
     crops: dict[Page, bool] = field(default_factory=dict)
-    """Whether pages need to be magnified, if the benchmark says so."""
+    """True if pages need to be magnified, if the benchmark says so."""
     sources: tuple[str, ...] = ()
     num_pages: int | None = None
     """Length of the document according to the row."""

@@ -37,7 +37,7 @@ class Placement:
     overrides: tuple[str, ...] = ()
     """Overrides with which the trainer fits."""
     refusal: str | None = None
-    """Why the policy does not even fit alone, and what would."""
+    """The reason why the policy does not even fit alone, and a setting that would."""
 
 
 def place(

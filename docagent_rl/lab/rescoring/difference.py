@@ -37,7 +37,7 @@ class Change:
     after: Mapping[str, float]
     same: bool
     outcomes: tuple[OutcomeState | None, OutcomeState | None] = (None, None)
-    """Whether the answer was right, before and after; `None` if the system does not report it."""
+    """The correctness of the answer, before and after; `None` if the system does not report it."""
 
     @classmethod
     def of(cls, rescored: Rescored) -> Change:

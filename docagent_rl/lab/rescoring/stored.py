@@ -154,7 +154,7 @@ class Rescored:
     before: Trajectory
     after: Trajectory
     same: bool
-    """Whether the observations and the end are the same."""
+    """True if the observations and the end are the same."""
 
 
 async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:

@@ -20,7 +20,7 @@ from docagent_rl.samples.selection import SplitUnit, set_aside, unit_key, unit_k
 
 
 class DropReason(Enum):
-    """Why a trajectory has no row in the file, in the words of the report."""
+    """A reason why a trajectory has no row in the file, in the words of the report."""
 
     MASKED = "masked: a service failed, or the question could not be played"
     UNWRITTEN = "the policy wrote nothing in it"

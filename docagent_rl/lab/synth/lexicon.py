@@ -49,7 +49,7 @@ class Attribute:
 
     name: str
     kind: Literal["number", "year", "code", "place"]
-    """How its value is drawn."""
+    """The way in which its value is drawn."""
     statement: str
     questions: Words
     decoy: str = ""

@@ -31,7 +31,7 @@ class _Wording(NamedTuple):
 
     verb: str
     holder: str
-    """What the value in a cell belongs to, and when."""
+    """The entity and the time to which the value in a cell belongs."""
 
 
 _WORDINGS: Mapping[TableKind, _Wording] = {

@@ -23,7 +23,7 @@ class RequiredFile:
     key: str
     path: Path
     place: Path
-    """Where the demo would make it."""
+    """The path at which the demo would make it."""
     command: str
     """Command that makes it from the user's own data."""
     proof: str = ""

@@ -28,7 +28,7 @@ class Reply(NamedTuple):
     content: bytes
     type: str = JSON
     lasting: bool = False
-    """Whether the same address always has the same answer, so that it can be cached."""
+    """True if the same address always has the same answer, so that it can be cached."""
 
 
 class Api:

@@ -39,9 +39,9 @@ class OpenRun:
     progress: tuple[int, int] | None = None
     """Bytes read so far and in total, while its files are being indexed."""
     indexed: bool = False
-    """Whether its index was brought up to date at least once."""
+    """True if its index was brought up to date at least once."""
     failure: str | None = None
-    """Why there is no index, shown on the page."""
+    """The reason why there is no index, shown on the page."""
 
     def update(self) -> bool:
         """Index what is new; return whether anything has changed.

@@ -37,7 +37,7 @@ partitions of a million vectors.
 _SAMPLE = 100
 _TABLES = 10_000
 _KEPT = timedelta(days=1)
-"""How long old versions are kept, which readers may still have open."""
+"""The time for which old versions are kept, which readers may still have open."""
 _FOUND = ["doc_id", "page", "vectors"]
 
 

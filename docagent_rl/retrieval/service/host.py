@@ -30,7 +30,7 @@ HARMLESS = "page"
 LONGEST_QUERY = 32_768
 """Maximum characters of a query, which is as many as a model has room to write."""
 FAULTS = 3
-"""How often a query must fail, while a harmless one succeeds, to be taken for the cause."""
+"""Failures of a query, while a harmless one succeeds, after which it is taken for the cause."""
 _QUERIES_A_TURN = 16
 _CHARACTERS_A_TURN = 2 * LONGEST_QUERY
 """Limits of the part of a batch that is processed before other searches have their turn."""

@@ -134,7 +134,7 @@ class AldenConfig(ShowsImages, VariantSection):
     max_turns: int = Field(6, ge=1)
     """Maximum number of assistant turns; the last one can only answer (T)."""
     fetch: bool = True
-    """Whether pages can be fetched; `false` is the ablation without it, in grammar and prompt."""
+    """True if pages can be fetched; `false` is the ablation without it, in grammar and prompt."""
     fetch_syntax: FetchSyntax
     final_turn_notice: bool = False
     """Ask for the answer in the observation before the last turn."""

@@ -116,7 +116,7 @@ class ThoughtConfig(Section):
     """The blocks of thoughts."""
 
     analysis: bool = True
-    """Whether the thoughts of later turns begin with an analysis; `false` is the ablation."""
+    """True if the thoughts of later turns begin with an analysis; `false` is the ablation."""
 
 
 class MemoryConfig(Section):

@@ -35,7 +35,7 @@ class DocVStarReward(Section):
     beta2: float = Field(gt=0, allow_inf_nan=False)
     """Weight of recall in the evidence term."""
     hits: HitRule = HitRule.VISITED
-    """Which listed evidence pages count as hits."""
+    """The listed evidence pages that count as hits."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

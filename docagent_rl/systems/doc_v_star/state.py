@@ -60,13 +60,13 @@ class DocVState(EnvState):
     withheld: int = 0
     """Number of pages withheld because the context was full."""
     cut_short: bool = False
-    """Whether the last turn was brought forward because the context was full."""
+    """True if the last turn was brought forward because the context was full."""
     tokens: int = 0
     """Tokens of the context so far, as far as they can be counted."""
     overview: OverviewPlan | None = None
     """The plan of the overview; `None` without an overview."""
     answered: bool = False
-    """Whether there is an answer that is not blank."""
+    """True if there is an answer that is not blank."""
 
     @property
     def faults(self) -> Counter[Fault]:

@@ -58,11 +58,11 @@ class UniDocGrammarConfig(Section):
     """The available actions."""
 
     select: bool = True
-    """Whether the agent selects from candidates; `false` is the ablation in which a search shows
+    """True if the agent selects from candidates; `false` is the ablation in which a search shows
     only the best page that was not shown before.
     """
     crop: bool = True
-    """Whether regions can be magnified; `false` is the ablation without it, in grammar and prompt.
+    """True if regions can be magnified; `false` is the ablation without it, in grammar and prompt.
     """
 
 

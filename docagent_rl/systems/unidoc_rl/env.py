@@ -71,7 +71,7 @@ class UniDocState(EnvState):
     """Gold boxes by page."""
     references: tuple[str, ...]
     implicit: bool = False
-    """Whether the first candidate of a search counts as chosen until the agent selects one."""
+    """True if the first candidate of a search counts as chosen until the agent selects one."""
     progress: Progress = Progress()
     outcome: Outcome = NO_ANSWER
 

@@ -38,7 +38,7 @@ class VragGrammarConfig(Section):
     region_alias: bool = False
     """Also accept `<region>` for `<bbox>`, as in the paper's Algorithm 1."""
     crop: bool = True
-    """Whether the agent can zoom; `false` is the ablation without it, in grammar and prompt."""
+    """True if the agent can zoom; `false` is the ablation without it, in grammar and prompt."""
 
 
 class VragSearchConfig(Section):

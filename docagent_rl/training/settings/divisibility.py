@@ -39,7 +39,7 @@ class Part:
     tokens: tuple[str, ...] = ()
     """Tokens per dynamic micro-batch on one GPU, in an update and in a pass without gradients."""
     dynamic: bool = False
-    """Whether the size of micro-batches is given in tokens instead of rows."""
+    """True if the size of micro-batches is given in tokens instead of rows."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Layout:
     longest: int
     """Tokens of the longest row."""
     several_rows: bool = False
-    """Whether a trajectory can have several rows, whose number is only known after it has ended."""
+    """True if a trajectory can have several rows, whose number is only known after it has ended."""
     mean_over_rows: bool = False
-    """Whether the loss of the policy or the critic is a mean over rows."""
+    """True if the loss of the policy or the critic is a mean over rows."""
     own_servers: bool = False
-    """Whether rollout servers have separate GPUs."""
+    """True if rollout servers have separate GPUs."""
 
     @property
     def gpus(self) -> int:

@@ -52,13 +52,13 @@ class KeyEntry:
     why: str = ""
     """The reason, as a clause that follows "because"."""
     instead: str = ""
-    """What to set instead."""
+    """The key to set instead."""
     values: Sequence[Any] | None = None
     """The allowed values; `None`: any if the key is read, otherwise only verl's default."""
     modes: Sequence[str] = ()
     """The only trainer modes that read it; empty: all of them."""
     rule: bool = False
-    """Whether `combinations` decides, because it depends on other keys."""
+    """True if `combinations` decides, because it depends on other keys."""
     note: str = ""
     """A remark about a key that is read."""
 

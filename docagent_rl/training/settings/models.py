@@ -177,7 +177,7 @@ class Heads:
     largest: int = 0
     """The largest size of a head; 0 if the model's configuration does not say."""
     capped: bool = False
-    """Whether the logits have a cap."""
+    """True if the logits have a cap."""
 
 
 def known_heads(path: str) -> Heads | None:

@@ -23,8 +23,8 @@ BUILT_FROM = (
     "distillation.enabled",
     "trainer.v1.sampler",
 )
-"""What verl's trainers are built from, besides the section of their mode; `separate_async` needs
-more.
+"""The keys from which verl's trainers are built, besides the section of their mode;
+`separate_async` needs more.
 """
 USERS_CODE = ("trainer.checkpoint_callback_class", "trainer.v1.sampler.custom_sampler.path")
 """Keys of the user's own classes that verl's trainer would instantiate; only the run does that."""

@@ -41,7 +41,7 @@ NAMES = {
     ("verl.utils.profiler", "ProfilerConfig"): "verl.utils.profiler.config",
     ("verl.utils.qat", "QATConfig"): "verl.utils.qat.core",
 }
-"""What is imported from these packages, and the modules that define it."""
+"""The modules that define what is imported from these packages."""
 UTILITIES = ("fs", "import_utils", "model", "tokenizer")
 FOR_A_RUN = ("transformers", *(f"verl.utils.{name}" for name in UTILITIES))
 """Modules whose functions the executed ones import for a run, and call in no check."""

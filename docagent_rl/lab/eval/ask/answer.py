@@ -20,7 +20,7 @@ RESTS_ON_NOTHING = "no page supports this: none was shown before the answer, the
 
 
 class EvidenceReason(StrEnum):
-    """Why a page counts as evidence of an answer."""
+    """A reason why a page counts as evidence of an answer."""
 
     CITED = "cited"
     """The agent named it as evidence."""

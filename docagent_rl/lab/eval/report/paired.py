@@ -31,7 +31,7 @@ class Difference:
 
     measure: Measure
     ruled: bool
-    """Whether the embedded rule judge took the place of a model in either run."""
+    """True if the embedded rule judge took the place of a model in either run."""
     first: float | None
     second: float | None
     gain: Interval

@@ -126,7 +126,7 @@ class ScoredTrajectory:
     status: str
     reason: str
     scored: bool
-    """Whether the right answer is known; otherwise only navigation and use are meaningful."""
+    """True if the right answer is known; otherwise only navigation and use are meaningful."""
     answer: str | None
     labels: dict[str, list[str]]
     """Labels by kind (`played.labels_of`)."""

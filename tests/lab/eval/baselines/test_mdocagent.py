@@ -12,6 +12,7 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.eval.baselines.agents import json_object, read_report
 from docagent_rl.lab.eval.baselines.systems import MDOCAGENT
 from docagent_rl.retrieval import Hit
+from tests.lab.eval.baselines.contexts import texts_of
 
 CLUES = json.dumps({"text": "the number of employees", "image": "the drawn ferries"})
 GENERAL, TEXT, IMAGE = "It may be 214 people.", "The text says 241.", "I see no number."
@@ -37,15 +38,6 @@ def played(report_services, report_question, play):
         return await play(env, report_question(**question or {}), list(turns))
 
     return run
-
-
-def texts_of(observation):
-    """Return the texts of a context's system message and of its user message."""
-    system, user = (
-        "".join("[image]" if isinstance(part, ImagePart) else part.text for part in message.parts)
-        for message in observation.messages
-    )
-    return system, user
 
 
 def contexts(state):

@@ -7,11 +7,12 @@ import pytest
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart
+from docagent_rl.envs.base import AssistantTurn, EndReason
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.eval.baselines.systems import VIDORAG
 from docagent_rl.lab.eval.baselines.vidorag import numbers_in, plain
 from docagent_rl.retrieval import Hit
+from tests.lab.eval.baselines.contexts import texts_of
 
 SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}}
 
@@ -45,15 +46,6 @@ def played(report_services, report_question, play):
         return await play(env, report_question(**question or {}), list(turns))
 
     return run
-
-
-def texts_of(observation):
-    """Return the texts of a context's system message and of its user message."""
-    system, user = (
-        "".join("[image]" if isinstance(part, ImagePart) else part.text for part in message.parts)
-        for message in observation.messages
-    )
-    return system, user
 
 
 def contexts(state):
