@@ -46,7 +46,7 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
 def hybrid(store: DocumentStore) -> Retriever:
     """Return a hybrid of BM25 and the embedded dense model."""
     parts = {
-        "words": HybridPart(BM25Retriever.build(store), 2.0),
+        "words": HybridPart(BM25Retriever.build(store), 1.5),
         "meaning": HybridPart(vectors("minilm")(store)),
     }
     return HybridRetriever(parts)

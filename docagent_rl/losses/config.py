@@ -85,8 +85,6 @@ class KlConfig(Section):
 
 ACTOR = "actor_rollout_ref.actor"
 AGGREGATION = "docagent.loss.aggregation"
-SUM = "token-sum"
-"""The `loss_agg_mode` of verl with which any mean can be expressed as token weights."""
 
 
 class Aggregation(StrEnum):
@@ -98,6 +96,14 @@ class Aggregation(StrEnum):
     """The mean over trajectories of each trajectory's mean over its sampled tokens in all rows
     (GRPO as printed, MM-Doc-R1, Eq. 1).
     """
+    TURN = "turn"
+    """The mean over turns of each turn's mean over its sampled tokens (ALDEN, Eq. 6)."""
+
+
+BASES = {Aggregation.TRAJECTORY: "token-sum", Aggregation.TURN: "seq-mean-token-mean"}
+"""For each mean over something other than tokens or rows, the `loss_agg_mode` of verl on which it
+is based.
+"""
 
 
 class LossConfig(Section):
@@ -110,43 +116,45 @@ def check_loss(loss: LossConfig, kl: KlConfig, run: DictConfig) -> None:
     """Check the section `docagent.loss` against the rest of the composed configuration.
 
     Raises:
-        UserError: trajectory means are combined with a loss that is not a sum over tokens, or with
-            verl's own trainer.
+        UserError: means over trajectories or turns are combined with a loss on which they cannot
+            be based, or with verl's own trainer.
     """
     if loss.aggregation is Aggregation.VERL:
         return
-    problems = list(_trajectory_problems(kl, run))
+    problems = list(_mean_problems(loss.aggregation, kl, run))
     if problems:
         raise UserError(
-            f"{AGGREGATION}=trajectory does not work with these settings:\n  "
+            f"{AGGREGATION}={loss.aggregation.value} does not work with these settings:\n  "
             + "\n  ".join(problems)
         )
 
 
-def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
+def _mean_problems(aggregation: Aggregation, kl: KlConfig, run: DictConfig) -> Iterator[str]:
+    base = BASES[aggregation]
     mode = OmegaConf.select(run, f"{ACTOR}.loss_agg_mode")
-    if mode != SUM:
-        yield f"{ACTOR}.loss_agg_mode is {mode}: set it to {SUM}; token weights make it the mean"
+    if mode != base:
+        yield f"{ACTOR}.loss_agg_mode is {mode}: set it to {base}, on which this mean is based"
     kind = OmegaConf.select(run, f"{ACTOR}.policy_loss.loss_mode")
     if kind != "vanilla":
         yield (
             f"{ACTOR}.policy_loss.loss_mode is {kind}: set it to vanilla, the only one known to be "
-            "a sum over tokens"
+            "a sum or mean over tokens"
         )
     if OmegaConf.select(run, "algorithm.rollout_correction.bypass_mode"):
         yield "algorithm.rollout_correction.bypass_mode replaces the policy loss: set it to false"
     if OmegaConf.select(run, "distillation.enabled"):
         yield "distillation.enabled replaces the policy loss: set it to false"
-    if kl.enabled:
+    by_trajectory = aggregation is Aggregation.TRAJECTORY
+    if kl.enabled and by_trajectory:
         yield "docagent.kl.observation is averaged differently: set its coef to 0"
     critic = OmegaConf.select(run, "critic.loss_agg_mode")
-    if OmegaConf.select(run, "critic.enable") and critic == SUM:
+    if OmegaConf.select(run, "critic.enable") and by_trajectory and critic == base:
         yield (f"critic.loss_agg_mode is {critic}, inherited from the actor: set it to token-mean")
     trainer = str(OmegaConf.select(run, "trainer.v1.trainer_mode"))
     if not trainer.startswith("docagent_"):
         yield (
-            f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set it to "
-            "docagent_sync"
+            f"trainer.v1.trainer_mode is {trainer}, which does not count what is "
+            "averaged: set it to docagent_sync"
         )
 
 

@@ -144,7 +144,7 @@ class RetrieverConfig(Section):
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
     """The retrievers whose scores a `hybrid` combines, by names of your choice."""
     weight: float | None = Field(None, gt=0)
-    """Weight of a part's scores in a `hybrid`; null: 2 for `bm25`, 1 for others."""
+    """Weight of a part's scores in a `hybrid`; null: 1.5 for `bm25`, 1 for others."""
     depth: int = Field(200, ge=1)
     """Number of pages that each part of a `hybrid` ranks."""
     rerank: RerankConfig | None = None

@@ -116,7 +116,7 @@ def search_servers(
     return clients
 
 
-_WEIGHTS: dict[str, float] = {"bm25": 2.0}
+_WEIGHTS: dict[str, float] = {"bm25": 1.5}
 """Default weights of a hybrid's parts by kind; 1 for others. See docs/retrieval.md."""
 _KINDS: dict[str, Callable[..., Retriever]] = {
     "bm25": open_bm25,

@@ -30,6 +30,12 @@ def row_lengths(data: TensorDict, name: str) -> Tensor:
     return jagged(data, name).offsets().diff()
 
 
+def flat(data: TensorDict, name: str) -> Tensor:
+    """Return a field's values, row by row; the queue returns rows of equal length as one tensor."""
+    field = tensor(data, name)
+    return field.values() if field.is_nested else field.reshape(-1)
+
+
 def count(data: TensorDict, name: str) -> int:
     """Return a field that is a single integer for all rows."""
     return cast("int", data[name])
@@ -40,6 +46,8 @@ def partition(batch: KVBatchMeta) -> str:
     return cast("str", batch.partition_id)
 
 
+TURN = "turn_index"
+"""Field of a batch: for each token of the response its turn, and -1 where it was not sampled."""
 ROLLOUT_MASK = "rollout_mask"
 """Field of a batch: 1 exactly on sampled tokens, with the shape of `response_mask`.
 

@@ -143,3 +143,15 @@ def test_losses_that_cannot_be_averaged_by_trajectory_are_refused(averaged, chan
     config.merge_with_dotlist(change.split())
     with pytest.raises(UserError, match=message):
         check_statically(config)
+
+
+def test_a_mean_over_turns_goes_together_with_the_kl_on_observations():
+    config = composed_recipe("alden_qwen2_5_vl_7b", ["+ablations=alden/literal"])
+    assert check_statically(config).loss.aggregation.value == "turn"
+    assert config.docagent.kl.observation.coef > 0
+    config.merge_with_dotlist(["actor_rollout_ref.actor.loss_agg_mode=token-mean"])
+    with pytest.raises(
+        UserError, match=r"(?s)turn does not work.*set it to seq-mean-token-mean"
+    ) as e:
+        check_statically(config)
+    assert "critic" not in str(e.value)

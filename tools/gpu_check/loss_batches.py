@@ -19,8 +19,9 @@ from verl.utils import tensordict_utils as tu
 from docagent_rl.training.tensors import ROLLOUT_MASK, response_part
 from docagent_rl.training.workers.critic import VALUE_MASK
 from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_TOKENS
+from docagent_rl.training.workers.turn_loss import TURN_LENGTHS
 from tools.gpu_check.batches import nested
-from tools.gpu_check.loss_reference import IMAGES, OBSERVED, TARGETS, TRAINED
+from tools.gpu_check.loss_reference import IMAGES, OBSERVED, TARGETS, TRAINED, turns_of
 
 NUMBER = "row_number"
 """The field of a batch with the number of each row, nested."""
@@ -126,6 +127,7 @@ def make_batch(
         add(ROLLOUT_MASK, 1 - mask(row, OBSERVED))
         add(VALUE_MASK, mask(row, TARGETS))
         add(TRAJECTORY_TOKENS, torch.tensor([whole]))
+        add(TURN_LENGTHS, torch.tensor([len(turn) for turn in turns_of(row.kinds)]))
         add(NUMBER, torch.tensor([number]))
     data = TensorDict(
         {name: nested(found) for name, found in columns.items()}, batch_size=len(rows)

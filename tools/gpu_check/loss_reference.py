@@ -5,7 +5,7 @@ No code of verl or the plugin is called. Gradients are torch's own through these
 Sources: PPO (Schulman et al., arXiv 1707.06347, Eq. 7) with the dual clip of Ye et al. (arXiv
 1912.09729, Eq. 5); the divergences of J. Schulman, "Approximating KL Divergence" (2020); the
 clipped value loss in the release by PPO's authors; ALDEN's KL on observations (arXiv 2510.25668);
-MM-Doc-R1, Eq. 1, for means by trajectory.
+MM-Doc-R1, Eq. 1, for means by trajectory; ALDEN, Eq. 6, for means by turn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 TRAJECTORY = "trajectory"
-"""The mean over trajectories, in addition to verl's means."""
+TURN = "turn"
+"""The means over trajectories and over turns, in addition to verl's means."""
 MODES = (
     "token-mean",
     "token-sum",
@@ -32,9 +33,10 @@ TRAINED = frozenset("sp")
 TARGETS = frozenset("s")
 OBSERVED = frozenset("oi")
 IMAGES = frozenset("i")
+SAMPLED = frozenset("spr")
 """The letters of tokens that the policy trains (`TRAINED`), for which the critic has a target
 (`TARGETS`), that were not sampled (`OBSERVED`), and, among these, that stand for images (`IMAGES`).
-The remaining letter, `r`, is a token that was sampled and rejected.
+The remaining letter, `r`, is a token that was sampled (`SAMPLED`) and rejected.
 """
 LOG_RATIO = 20.0
 DIVERGENCE = 10.0
@@ -46,7 +48,7 @@ class Objective:
     """A loss to minimise, given by its settings.
 
     Attributes:
-        mode: one of `MODES`, or `TRAJECTORY`.
+        mode: one of `MODES`, `TRAJECTORY` or `TURN`.
         scale: divisor of `seq-mean-token-sum-norm`.
         clip: how far a ratio may fall below 1 and rise above it.
         dual_clip: the bound of the ratio if the advantage is negative.
@@ -90,6 +92,8 @@ class ReferenceRow:
 def policy_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str, Tensor]:
     """Return the loss of a mini-batch, as `loss`, and its terms by name."""
     trained = [row for row in rows if TRAINED & set(row.kinds)]
+    if objective.mode == TURN:
+        return _turn_loss(trained, objective)
     observations = IMAGES if objective.images else OBSERVED
     surrogates = []
     entropies = []
@@ -113,6 +117,49 @@ def policy_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str,
         terms["observation"] = _mean(observed, wholes, objective)
         loss = loss + objective.observation * terms["observation"]
     return {"loss": loss, **terms}
+
+
+def turns_of(kinds: str) -> list[list[int]]:
+    """Return the places of the tokens of each turn of a response: sampled ones, then observations.
+
+    Observations before the first sampled token belong to the first turn.
+    """
+    turns: list[list[int]] = [[]]
+    for at, kind in enumerate(kinds):
+        began = any(kinds[place] in SAMPLED for place in turns[-1])
+        if kind in SAMPLED and began and kinds[at - 1] not in SAMPLED:
+            turns.append([])
+        turns[-1].append(at)
+    return turns
+
+
+def _turn_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str, Tensor]:
+    """Return the loss of `policy_loss` as the mean over turns (ALDEN, Eq. 6)."""
+    observations = IMAGES if objective.images else OBSERVED
+    terms: dict[str, list[Tensor]] = {"surrogate": [], "entropy": [], "kl": [], "observation": []}
+    for row in rows:
+        for places in turns_of(row.kinds):
+            trained = [at for at in places if row.kinds[at] in TRAINED]
+            seen = [at for at in places if row.kinds[at] in observations]
+            if not trained:
+                continue
+            losses = {
+                "surrogate": [_surrogate(row.numbers, at, objective) for at in trained],
+                "entropy": [row.numbers["entropy"][at] for at in trained],
+                "kl": [_divergence(row.numbers, at, objective.kl_type) for at in trained],
+                "observation": [
+                    _divergence(row.numbers, at, objective.observation_type) for at in seen
+                ],
+            }
+            for name, found in losses.items():
+                nothing = torch.zeros((), dtype=torch.float64)
+                terms[name].append(torch.stack(found).mean() if found else nothing)
+    means = {
+        name: torch.stack(found).mean() if found else torch.zeros((), dtype=torch.float64)
+        for name, found in terms.items()
+    }
+    loss = means["surrogate"] - objective.entropy * means["entropy"] + objective.kl * means["kl"]
+    return {"loss": loss + objective.observation * means["observation"], **means}
 
 
 def value_loss(rows: Sequence[ReferenceRow], objective: Objective) -> dict[str, Tensor]:

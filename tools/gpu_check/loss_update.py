@@ -16,7 +16,7 @@ from verl.workers.config import FSDPActorConfig, FSDPCriticConfig
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss, value_loss
 
-from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
+from docagent_rl.losses.config import BASES, Aggregation, KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.workers.critic import CriticWorker
 from docagent_rl.training.workers.extensions import composed_class
@@ -24,12 +24,13 @@ from docagent_rl.training.workers.observation_kl import ObservationKlLoss
 from docagent_rl.training.workers.policy import PolicyWorker
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
 from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryMeanLoss
+from docagent_rl.training.workers.turn_loss import TurnCountWorker, TurnMeanLoss
 from tools.gpu_check import loss_reference
 from tools.gpu_check.loss_batches import FIELDS, OUTPUTS, Recorder, SeenRow, SpelledRow, wholes
-from tools.gpu_check.loss_reference import TRAJECTORY, Objective, ReferenceRow
+from tools.gpu_check.loss_reference import TRAJECTORY, TURN, Objective, ReferenceRow
 
 POLICY_WORKER = composed_class(
-    [PolicyWorker, TrajectoryCountWorker, TrainedTokensWorker], TrainingWorker
+    [PolicyWorker, TrajectoryCountWorker, TurnCountWorker, TrainedTokensWorker], TrainingWorker
 )
 """A policy's worker with everything that can be added to it."""
 SMALL_LOSS = 0.1
@@ -65,14 +66,14 @@ class Layout:
 
 
 def policy_settings(objective: Objective) -> FSDPActorConfig:
-    """Return verl's settings for a policy's loss; means by trajectory are based on `token-sum`."""
+    """Return verl's settings for a policy's loss."""
     low, high = objective.clip
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
         ppo_mini_batch_size=8,
         ppo_micro_batch_size_per_gpu=1,
-        loss_agg_mode="token-sum" if objective.mode == TRAJECTORY else objective.mode,
+        loss_agg_mode=_verls_mode(objective.mode),
         loss_scale_factor=_scale(objective),
         clip_ratio=low,
         clip_ratio_low=low,
@@ -97,6 +98,11 @@ def critic_settings(objective: Objective) -> FSDPCriticConfig:
     )
 
 
+def _verls_mode(mode: str) -> str:
+    """Return verl's mean on which a mean is based."""
+    return BASES[Aggregation(mode)] if mode in (TRAJECTORY, TURN) else mode
+
+
 def _scale(objective: Objective) -> int | None:
     return objective.scale if objective.mode == "seq-mean-token-sum-norm" else None
 
@@ -106,6 +112,8 @@ def set_policy_loss(made: Any, objective: Objective, image: int) -> Callable[...
     base = partial(ppo_loss, config=policy_settings(objective))
     if objective.mode == TRAJECTORY:
         return TrajectoryMeanLoss(base)
+    if objective.mode == TURN:
+        base = TurnMeanLoss(base)
     if not objective.observation:
         return base
     scope = KlScope.IMAGE if objective.images else KlScope.ALL
@@ -114,7 +122,12 @@ def set_policy_loss(made: Any, objective: Objective, image: int) -> Callable[...
         coef=objective.observation, type=KlType(objective.observation_type), scope=scope
     )
     return ObservationKlLoss(
-        base, config, made.rule, aggregation=objective.mode, scale_factor=_scale(objective)
+        base,
+        config,
+        made.rule,
+        aggregation=_verls_mode(objective.mode),
+        scale_factor=_scale(objective),
+        by_turn=objective.mode == TURN,
     )
 
 

@@ -15,11 +15,11 @@ from docagent_rl.advantages.similarity import cosines
 from docagent_rl.rollout.credit import SIMILARITIES, CreditRow, write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import filled_line
-from docagent_rl.training.tensors import partition
+from docagent_rl.training.tensors import TURN, partition
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.archive import turn_log_probs, write_lines
 from docagent_rl.training.trainer.base import TrainerPart
-from docagent_rl.training.trainer.columns import TURN, SampledColumns
+from docagent_rl.training.trainer.columns import SampledColumns
 from docagent_rl.training.trainer.summary import (
     mask_reasons,
     search_doubt,

@@ -12,9 +12,8 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from torch import Tensor
 
-from docagent_rl.training.tensors import row_lengths, tensor
+from docagent_rl.training.tensors import TURN, row_lengths, tensor
 
-TURN = "turn_index"
 _ROWS_AT_ONCE = 128
 """Rows that are fetched together; all rows of a step at once would take gigabytes."""
 

@@ -22,12 +22,12 @@ from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.losses.config import Aggregation
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.nodes import check_nodes
-from docagent_rl.training.tensors import partition, row_lengths, tensor
+from docagent_rl.training.tensors import TURN, partition, row_lengths, tensor
 from docagent_rl.training.trainer.accounts import Accounts, account_for_trajectories, check_failed
 from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
 from docagent_rl.training.trainer.archiving import ArchivingMixin, group_similarities
 from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
-from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
+from docagent_rl.training.trainer.columns import SampledColumns, rows_with_samples
 from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
 from docagent_rl.training.trainer.estimators import (
     computing,
@@ -59,6 +59,7 @@ from docagent_rl.training.workers.critic import (
 )
 from docagent_rl.training.workers.policy import install_workers, policy_kinds
 from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
+from docagent_rl.training.workers.turn_loss import put_turn_lengths
 
 logger = logging.getLogger(__name__)
 
@@ -260,8 +261,11 @@ class DocAgentTrainerMixin(
         )
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        if self.docagent.loss.aggregation is Aggregation.TRAJECTORY:
-            batch = put_trajectory_tokens(batch)
+        match self.docagent.loss.aggregation:
+            case Aggregation.TRAJECTORY:
+                batch = put_trajectory_tokens(batch)
+            case Aggregation.TURN:
+                batch = put_turn_lengths(batch)
         return super()._update_actor(batch, metrics)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:

@@ -15,11 +15,12 @@ from transfer_queue import KVBatchMeta
 from verl.utils.transferqueue_utils import kv_batch_meta2batch_meta
 
 from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
+from docagent_rl.training.tensors import TURN
 from docagent_rl.training.trainer.base import VerlTrainer
-from docagent_rl.training.trainer.columns import TURN
 from docagent_rl.training.trainer.trajectory_reader import trajectory_of
 from docagent_rl.training.workers.critic import VALUE_MASK
 from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_TOKENS
+from docagent_rl.training.workers.turn_loss import TURN_LENGTHS
 
 _SKIPS = ("skip.rollout.enable", "skip.async_rollout.enable", "skip.rollout_tq.enable")
 
@@ -85,6 +86,7 @@ POLICY = frozenset(
         "rollout_log_probs",
         "rollout_is_weights",
         TRAJECTORY_TOKENS,
+        TURN_LENGTHS,
     }
 )
 """Fields for the policy's loss."""

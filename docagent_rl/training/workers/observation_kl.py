@@ -28,6 +28,7 @@ from docagent_rl.losses.exact_kl import Head, exact_kl
 from docagent_rl.losses.model_parts import HasBase, HasHead, HiddenTap, gathered_head
 from docagent_rl.losses.positions import ObservationRule, TokenRows, predicting_states
 from docagent_rl.training.tensors import count, pad, read_rows, response_part, tensor
+from docagent_rl.training.workers.turn_loss import TURNS, arranged_by_turn
 
 Loss = tuple[Tensor, dict[str, Any]]
 USE_REMOVE_PADDING = "use_remove_padding"
@@ -71,8 +72,10 @@ class ObservationKlLoss:
     """A loss for verl's `set_loss_fn`: `base` plus `coef` times the divergence on observation
     tokens.
 
-    `aggregation` and `scale_factor` are the actor's `loss_agg_mode` and `loss_scale_factor`;
-    `exact` is required for `KlType.EXACT`, and unused otherwise.
+    `aggregation` and `scale_factor` are the actor's `loss_agg_mode` and `loss_scale_factor`. With
+    `by_turn`, the divergence is summed over the means of all turns, and divided by the number of
+    turns that are trained, whether or not an observation follows them (ALDEN, Eq. 6). `exact` is
+    required for `KlType.EXACT`, and unused otherwise.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class ObservationKlLoss:
         *,
         aggregation: str,
         scale_factor: int | None = None,
+        by_turn: bool = False,
         exact: ExactTerm | None = None,
     ) -> None:
         if (config.type is KlType.EXACT) != (exact is not None):
@@ -93,6 +97,7 @@ class ObservationKlLoss:
         self._exact = exact
         self._aggregation = aggregation
         self._scale_factor = scale_factor
+        self._by_turn = by_turn
 
     def __call__(
         self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None
@@ -120,17 +125,7 @@ class ObservationKlLoss:
             values = self._exact(data, rows, mask)
             kl = _scatter(values.kl, mask)
             drift = {"l2": _scatter(values.distance, mask), "cosine": _scatter(values.cosine, mask)}
-        # this micro-batch's part of the mean over observation tokens, scaled like verl's losses
-        term = agg_loss(
-            loss_mat=kl,
-            loss_mask=mask,
-            loss_agg_mode=self._aggregation,
-            dp_size=workers,
-            batch_num_tokens=max(tokens, 1),
-            global_batch_size=max(count(data, OBSERVATION_ROWS), 1),
-            loss_scale_factor=self._scale_factor,
-        )
-
+        term = self._term(kl, mask, rows, data)
         log_probs = log_probs.detach()
         generated = sampled_kl(log_probs, ref_log_probs, KlType.K3)
         cut = clamped(log_probs, ref_log_probs)
@@ -146,6 +141,26 @@ class ObservationKlLoss:
         for name, values in drift.items():
             metrics[f"observation_drift_{name}"] = _mean(values, mask, tokens, workers)
         return loss + self._config.coef * term, metrics
+
+    def _term(self, kl: Tensor, mask: Tensor, rows: TokenRows, data: TensorDict) -> Tensor:
+        """Return this micro-batch's part of the mean over observation tokens, scaled like verl's
+        losses.
+        """
+        if self._by_turn:
+            turns = arranged_by_turn(data)
+            # as rows without a trained token, such turns do not count
+            trained = turns.arranged(rows.trained).any(dim=1, keepdim=True)
+            kl, mask = turns.arranged(kl), turns.arranged(mask) & trained
+        rows_counted = count(data, TURNS if self._by_turn else OBSERVATION_ROWS)
+        return agg_loss(
+            loss_mat=kl,
+            loss_mask=mask,
+            loss_agg_mode=self._aggregation,
+            dp_size=count(data, "dp_size"),
+            batch_num_tokens=max(count(data, OBSERVATION_TOKENS), 1),
+            global_batch_size=max(rows_counted, 1),
+            loss_scale_factor=self._scale_factor,
+        )
 
 
 def _scatter(values: Tensor, mask: Tensor) -> Tensor:

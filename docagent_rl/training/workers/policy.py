@@ -30,11 +30,14 @@ from docagent_rl.training.workers.observation_kl import (
     sample_reference,
 )
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
-from docagent_rl.training.workers.trajectory_loss import (
-    TrajectoryCountWorker,
-    TrajectoryWorkerMixin,
-)
+from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryMeanLoss
+from docagent_rl.training.workers.turn_loss import TurnCountWorker, TurnMeanLoss
 
+_MEANS: dict[Aggregation, tuple[type, type[TrainingWorker]]] = {
+    Aggregation.TRAJECTORY: (TrajectoryMeanLoss, TrajectoryCountWorker),
+    Aggregation.TURN: (TurnMeanLoss, TurnCountWorker),
+}
+"""For each mean, a loss that takes it of verl's, and the worker that counts its divisor."""
 POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
 
@@ -59,9 +62,10 @@ def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
         found.settings["observation_kl"] = section.kl.observation
     if freezes_actor(run):
         found.actor.append(FrozenVisionWorker)
-    if section.loss.aggregation is Aggregation.TRAJECTORY:
-        found.outer.append(TrajectoryWorkerMixin)
-        found.actor.append(TrajectoryCountWorker)
+    if section.loss.aggregation in _MEANS:
+        found.outer.append(MeanLossMixin)
+        found.settings["mean_loss"], count_worker = _MEANS[section.loss.aggregation]
+        found.actor.append(count_worker)
     found.actor.append(TrainedTokensWorker)
     return found
 
@@ -109,6 +113,23 @@ else:
     _Worker = object
 
 
+class MeanLossMixin(_Worker):
+    """An addition to `ActorRolloutRefWorker` whose policy has another mean of verl's loss.
+
+    Its policy's worker has to count the divisor of that mean.
+    """
+
+    mean_loss: ClassVar[type]
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # ty: ignore[missing-attribute]  (verl adds the members)
+    def init_model(self) -> None:
+        """Build the models as verl does, then wrap the policy's loss."""
+        super().init_model()
+        if self.actor is not None:
+            self.loss_fn = self.mean_loss(self.loss_fn)
+            self.actor.set_loss_fn(self.loss_fn)
+
+
 class ObservationKlMixin(_Worker):
     """An addition to `ActorRolloutRefWorker` whose policy and reference are the workers above."""
 
@@ -136,6 +157,7 @@ class ObservationKlMixin(_Worker):
             rule,
             aggregation=options.loss_agg_mode,
             scale_factor=options.loss_scale_factor,
+            by_turn=isinstance(self.loss_fn, TurnMeanLoss),
             exact=actor.exact,
         )
         actor.set_loss_fn(loss)

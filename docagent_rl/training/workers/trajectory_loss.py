@@ -17,18 +17,17 @@ import functools
 import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 import transfer_queue as tq
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
-from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils import tensordict_utils as tu
 from verl.utils.device import get_device_id
 from verl.utils.metric import AggregationType, Metric
-from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.training.tensors import partition, row_lengths, tensor
 
@@ -157,24 +156,6 @@ class TrajectoryCountWorker(TrainingWorker):
         torch.distributed.all_reduce(share, group=self.engine.get_data_parallel_group())
         tu.assign_non_tensor(data, **{TRAJECTORIES: share.item()})
         return super().train_batch(data)
-
-
-if TYPE_CHECKING:
-    _Worker = ActorRolloutRefWorker
-else:
-    _Worker = object
-
-
-class TrajectoryWorkerMixin(_Worker):
-    """An addition to `ActorRolloutRefWorker`; its policy's is `TrajectoryCountWorker`."""
-
-    @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # ty: ignore[missing-attribute]  (verl adds the members)
-    def init_model(self) -> None:
-        """Build the models as verl does, then wrap the policy's loss."""
-        super().init_model()
-        if self.actor is not None:
-            self.loss_fn = TrajectoryMeanLoss(self.loss_fn)
-            self.actor.set_loss_fn(self.loss_fn)
 
 
 def put_trajectory_tokens(batch: KVBatchMeta) -> KVBatchMeta:

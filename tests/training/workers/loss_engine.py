@@ -34,7 +34,14 @@ from tools.gpu_check.loss_batches import (
     make_batch,
     wholes,
 )
-from tools.gpu_check.loss_reference import MODES, TRAJECTORY, Objective, ReferenceRow, policy_loss
+from tools.gpu_check.loss_reference import (
+    MODES,
+    TRAJECTORY,
+    TURN,
+    Objective,
+    ReferenceRow,
+    policy_loss,
+)
 from tools.gpu_check.loss_update import POLICY_WORKER, Layout, differences, policy_settings
 
 WORDS = (10, engines.TOKENIZER)
@@ -44,7 +51,11 @@ LAYOUTS = {
     "two mini-batches": Layout(mini=4, micro=1),
 }
 KL_TYPES = dict(
-    zip((*MODES, TRAJECTORY), ("low_var_kl", "k1", "k2", "k3+", "abs", "k3"), strict=True)
+    zip(
+        (*MODES, TRAJECTORY, TURN),
+        ("low_var_kl", "k1", "k2", "k3+", "abs", "k3", "mse"),
+        strict=True,
+    )
 )
 """Each mean with a divergence of its own."""
 WITHOUT = composed_class([PolicyWorker, TrajectoryCountWorker], TrainingWorker)
@@ -181,7 +192,7 @@ def weights(made: Any) -> list[Tensor]:
 def report(folder: Path) -> dict[str, Any]:
     path = engines.once(engines.text_model, folder / "text")
     policy, critic = engines.worker(POLICY_WORKER, path), engines.worker(CriticWorker, path)
-    differing = compared(policy, "policy", "log_probs", [*MODES, TRAJECTORY])
+    differing = compared(policy, "policy", "log_probs", [*MODES, TRAJECTORY, TURN])
     differing |= compared(critic, "critic", "values", list(MODES))
     return {
         "differences": differing,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.training.ranks import last_report
 from tools.gpu_check.loss_batches import MASKS
-from tools.gpu_check.loss_reference import MODES, TRAJECTORY
+from tools.gpu_check.loss_reference import MODES, TRAJECTORY, TURN
 
 RANKS = (1, 2)
 
@@ -38,7 +38,7 @@ def table() -> list[str]:
             largest[place] = max(largest[place], *differences.values())
             cases += 1
     lines = [f"{cases} cases", "", f"| loss | {' | '.join(MASKS)} |", f"|---|{'---|' * len(MASKS)}"]
-    policy = [f"policy, `{mode}`" for mode in (*MODES, TRAJECTORY)]
+    policy = [f"policy, `{mode}`" for mode in (*MODES, TRAJECTORY, TURN)]
     for row in (*policy, *(f"critic, `{mode}`" for mode in MODES)):
         cells = [
             " / ".join(f"{largest[row, masks, ranks]:.0e}" for ranks in RANKS) for masks in MASKS

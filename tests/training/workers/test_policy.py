@@ -21,10 +21,8 @@ from docagent_rl.training.workers.critic import (
 )
 from docagent_rl.training.workers.extensions import FrozenVisionWorker, PolicyKinds
 from docagent_rl.training.workers.trained_tokens import TrainedTokensWorker
-from docagent_rl.training.workers.trajectory_loss import (
-    TrajectoryCountWorker,
-    TrajectoryWorkerMixin,
-)
+from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryMeanLoss
+from docagent_rl.training.workers.turn_loss import TurnCountWorker, TurnMeanLoss
 
 ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
 CONFIG = KlConfig.model_validate({"observation": {"coef": 0.01, "type": "k2", "scope": "image"}})
@@ -60,8 +58,17 @@ def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
 def test_the_loss_over_trajectories_comes_with_the_section(recipe):
     found = kinds_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=trajectory"))
     assert found == PolicyKinds(
-        [TrajectoryWorkerMixin], [TrajectoryCountWorker, TrainedTokensWorker]
+        [policy.MeanLossMixin],
+        [TrajectoryCountWorker, TrainedTokensWorker],
+        settings={"mean_loss": TrajectoryMeanLoss},
     )
+
+
+def test_the_loss_over_turns_comes_with_the_section(recipe):
+    found = kinds_of(recipe("alden_qwen2_5_vl_7b", "docagent.loss.aggregation=turn"))
+    assert found.outer == [policy.ObservationKlMixin, policy.MeanLossMixin]
+    assert found.settings["mean_loss"] is TurnMeanLoss
+    assert found.actor == [policy.PolicyWorker, TurnCountWorker, TrainedTokensWorker]
 
 
 @pytest.mark.parametrize("base", [ActorRolloutRefWorker, DetachActorWorker])
@@ -110,7 +117,7 @@ def called(method: object) -> dict | None:
 
 def test_workers_keep_what_verl_calls_from_afar():
     kinds = kl_kinds(FrozenVisionWorker, TrajectoryCountWorker, TrainedTokensWorker)
-    kinds.outer.append(TrajectoryWorkerMixin)
+    kinds.outer.append(policy.MeanLossMixin)
     ours = kinds.worker_class(ActorRolloutRefWorker)
     assert issubclass(ours.actor_worker_cls, TrajectoryCountWorker)
     assert issubclass(ours.actor_worker_cls, FrozenVisionWorker)

@@ -19,6 +19,7 @@ from docagent_rl.training.tensors import read_rows
 from docagent_rl.training.workers.critic import VALUE_MASK
 from docagent_rl.training.workers.observation_kl import ObservationKlLoss, observation_totals
 from docagent_rl.training.workers.trained_tokens import trained_rows
+from docagent_rl.training.workers.turn_loss import TURNS, TurnMeanLoss, trained_turns
 from tests.training.ranks import last_report
 from tests.training.workers.batches import IMAGE, nested
 from tools.gpu_check.loss_batches import (
@@ -34,6 +35,7 @@ from tools.gpu_check.loss_reference import (
     MODES,
     TARGETS,
     TRAINED,
+    TURN,
     Objective,
     ReferenceRow,
     policy_loss,
@@ -59,7 +61,7 @@ def report(request, tmp_path_factory, warm_python) -> dict[str, Any]:
 @pytest.mark.slow
 def test_updates_by_verls_workers_are_those_of_what_is_trained_alone(report):
     found = {name: max(case.values()) for name, case in report["differences"].items()}
-    assert len(found) >= 5 * (6 + 5)
+    assert len(found) >= 5 * (7 + 5)
     assert {name: value for name, value in found.items() if not value < MOST} == {}
     seen = {name: set(case) for name, case in report["differences"].items()}
     assert seen["policy|token-mean|masked|micro-batches of tokens"] > {
@@ -141,6 +143,7 @@ def update(
     """
     numbers = {"dp_size": workers, "batch_num_tokens": int(data["response_mask"].sum())}
     numbers |= {"global_batch_size": trained_rows(data)} | observation_totals(read_rows(data), RULE)
+    numbers[TURNS] = trained_turns(data)
     recorder, total = Recorder(loss), 0.0
     for rows in cut:
         part = tu.index_select_tensor_dict(data, rows)
@@ -192,7 +195,7 @@ def same(
 @settings(deadline=None, max_examples=60)
 @given(
     steps,
-    st.sampled_from(MODES),
+    st.sampled_from([*MODES, TURN]),
     st.sampled_from(KL_TYPES),
     st.sampled_from(["k1", "k2", "k3", "k3+"]),
     st.integers(1, 3),
@@ -214,7 +217,12 @@ def test_a_policys_loss_of_any_rows_in_any_micro_batches(
     config = ObservationKl(coef=0.3, type=KlType(observed), scope=KlScope.ALL)
     base = partial(ppo_loss, config=policy_settings(goal))
     scale = goal.scale if mode.endswith("norm") else None
-    loss = ObservationKlLoss(base, config, RULE, aggregation=mode, scale_factor=scale)
+    by_turn = mode == TURN
+    base = TurnMeanLoss(base) if by_turn else base
+    mode = policy_settings(goal).loss_agg_mode
+    loss = ObservationKlLoss(
+        base, config, RULE, aggregation=mode, scale_factor=scale, by_turn=by_turn
+    )
     outputs = {"log_probs": own, "entropy": entropy}
     seen, total = update(loss, data, outputs, cut_of(rows, draw), workers)
     slow = slow_rows(rows, data, seen)
