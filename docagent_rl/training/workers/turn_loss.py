@@ -105,7 +105,7 @@ def _turn_outputs(output: Tensor, data: TensorDict, lengths: list[int]) -> Tenso
     """
     given = output
     if not given.is_nested:
-        given = torch.nested.nested_tensor_from_nested(given, jagged(data, "input_ids").offsets())
+        given = torch.nested.nested_tensor_from_jagged(given, jagged(data, "input_ids").offsets())
     values = torch.cat(response_part(given, data))
     filler = values.new_zeros(1)
     return _nested([torch.cat([turn, filler]) for turn in values.split(lengths)])

@@ -61,3 +61,12 @@ def test_a_turn_of_which_all_is_rejected_does_not_count():
     mask[0][4] = 0
     data["response_mask"] = nested(mask)
     assert trained_turns(data) == 2
+
+
+def test_outputs_may_be_concatenated():
+    """As verl's packed engines return them."""
+    data = micro_batch(3)
+    loss = TurnMeanLoss(partial(ppo_loss, config=actor("seq-mean-token-mean", kl_loss_coef=0.0)))
+    outputs = data["own"].values(), data["own"]
+    found = [loss(model_output={"log_probs": each}, data=data)[0] for each in outputs]
+    assert found[0] == found[1]
