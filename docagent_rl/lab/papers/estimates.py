@@ -78,18 +78,26 @@ def fine_tuning(recipe: str, rows: int | str, epochs: int, length: int, m: Machi
     return Estimate(hours, disk, f"{rows:,} {formula}")
 
 
-def evaluating(recipe: str, questions: int | None, trajectories: int, machine: Machine) -> Estimate:
-    """Estimate an evaluation of the model that a recipe trains, with greedy decoding."""
+def evaluating(recipe: str, questions: int | None, contexts: int, machine: Machine) -> Estimate:
+    """Estimate an evaluation with greedy decoding of the model that a recipe trains.
+
+    Args:
+        recipe: its name.
+        questions: how many questions there are, if that is known.
+        contexts: most contexts of a question, over its trajectories; each counts as long as the
+            recipe's longest trajectory.
+        machine: the machine.
+    """
     size = sizes(recipe)
     formula = (
-        f"questions x {trajectories} trajectories x {size['tokens']:,} tokens x "
+        f"questions x {contexts} contexts x {size['tokens']:,} tokens x "
         f"{size['parameters'] / 1e9:.1f}e9 parameters x 2 / {SAMPLING} / {machine.peak:.3g} per "
         "second"
     )
     if questions is None:
         return Estimate(None, None, formula)
     each = size["tokens"] * size["parameters"] * 2 / SAMPLING
-    return Estimate(_hours(questions * trajectories * each, machine), 1, f"{questions:,} {formula}")
+    return Estimate(_hours(questions * contexts * each, machine), 1, f"{questions:,} {formula}")
 
 
 def indexing(index: RetrieverIndex, pages: int | None, machine: Machine) -> Estimate:

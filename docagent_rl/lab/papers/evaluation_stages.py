@@ -41,7 +41,7 @@ def _evaluate(setting: Setting, each: PaperEvaluation) -> ChainStage:
     number = question_count(setting, "test")
     takes = Estimate()
     if not setting.miniature:
-        takes = estimates.evaluating(setting.model.recipe, number, 1, setting.machine)
+        takes = estimates.evaluating(setting.model.recipe, number, each.contexts, setting.machine)
     return ChainStage(
         f"evaluate_{each.name}",
         f"evaluate on the test questions: {each.about}",

@@ -5,6 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, read_yaml, validated
 from docagent_rl.checks.recipe_list import ROOT
@@ -182,6 +184,8 @@ class PaperEvaluation(Section):
     """
     recipe: str | None = None
     """The one recipe that it belongs to, if it is not one of all."""
+    contexts: int = Field(1, ge=1)
+    """Most contexts of a trajectory; agents that do not share one have several."""
 
 
 class PaperComparison(Section):
