@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, entry_points
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -23,7 +24,7 @@ from docagent_rl.checks.gpu import (
     check_gpu,
 )
 from docagent_rl.training.hardware import installed_version
-from docagent_rl.training.patching import PatchState, ProcessKind
+from docagent_rl.training.patching import PatchState, ProcessKind, version_mismatch
 from docagent_rl.training.registrations import AGENT_LOOP, Registered
 from docagent_rl.training.settings.ledger import TRAINER_MODES
 from docagent_rl.watch.processes import Descendants
@@ -50,13 +51,19 @@ HOLDS = (PatchState.APPLIED.value, PatchState.NOT_NEEDED.value)
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; on a busy machine vLLM takes a minute."""
 
+PLUGINS = "verl.plugins"
+"""The group of entry points that verl loads."""
+PLUGIN = "docagent_rl"
+PLUGIN_SWITCH = "VERL_USE_EXTERNAL_PLUGINS"
+"""The variable with the names of the entry points to load, `auto` for all of them, or `none`."""
 _INSTALL = (
-    "install docagent-rl in the environment of this process; do not set "
-    "VERL_USE_EXTERNAL_PLUGINS=none"
+    f"install docagent-rl in the environment of this process; if {PLUGIN_SWITCH} is set, it must "
+    f"be auto or name {PLUGIN}"
 )
+_SUPPORTED_VERSIONS = "install the supported versions"
 _REPAIR = (
-    "fix this error; without --deep only this process is checked, and --no-vllm leaves out vLLM, "
-    "for example if its GPUs are on another machine"
+    "fix this error; without --deep no process is started, and --no-vllm leaves out vLLM, for "
+    "example if its GPUs are on another machine"
 )
 
 
@@ -67,8 +74,6 @@ class Probe:
     registered: Registered | None = None
     error: str = ""
     remedy: str = _REPAIR
-    machine: Sequence[DoctorFinding] = ()
-    """The machine's resources, if the process has examined them."""
 
 
 def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[DoctorFinding]:
@@ -90,6 +95,36 @@ def versions_summary(found: Sequence[DoctorFinding]) -> str:
     fitting = sum(not finding.blocks for finding in found)
     verl = next(finding.value for finding in found if finding.name == "verl")
     return f"{fitting} of {len(found)} packages have supported versions, verl {verl}"
+
+
+def check_plugin() -> list[DoctorFinding]:
+    """Check without importing verl that it will load the plugin, and that each patch fits.
+
+    Only a process that has imported verl can tell whether they are effective (`check_process`).
+    """
+    from docagent_rl.patches import ALL_PATCHES
+
+    named = {entry.name for entry in entry_points(group=PLUGINS)}
+    switch = os.environ.get(PLUGIN_SWITCH, "auto").strip().lower()
+    allowed = named if switch == "auto" else {name.strip() for name in switch.split(",")}
+    loads = PLUGIN in named & allowed
+    value = "loaded with verl" if loads else "not loaded with verl"
+    found = [DoctorFinding("plugin", "plugin", value, "" if loads else _INSTALL, blocks=not loads)]
+    fitting = 0
+    for patch in ALL_PATCHES:
+        try:
+            differs = version_mismatch(patch)
+        except PackageNotFoundError:
+            continue
+        fitting += not differs
+        if differs:
+            found.append(
+                DoctorFinding(
+                    "plugin", f"patch {patch.name}", differs, _SUPPORTED_VERSIONS, blocks=True
+                )
+            )
+    number = DoctorFinding("plugin", "patches", f"{fitting} fit the installed versions")
+    return [found[0], number, *found[1:]]
 
 
 def answer_or_failure(ask: Callable[[], Registered]) -> Probe:
@@ -152,7 +187,7 @@ def patch_problems(
     for name, state in states.items():
         if state not in HOLDS:
             without = f"; without it {needed[name]}" if name in needed else ""
-            yield f"patch {name}", f"{state}{without}", "install the supported versions"
+            yield f"patch {name}", f"{state}{without}", _SUPPORTED_VERSIONS
 
 
 def _listed(value: str | list[str] | dict[str, str]) -> str:
@@ -216,9 +251,7 @@ def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))
             result = Probe(
-                found["registered"] and Registered(**found["registered"]),
-                found["error"],
-                machine=[DoctorFinding(**each) for each in found["machine"]],
+                found["registered"] and Registered(**found["registered"]), found["error"]
             )
         except (OSError, ValueError, KeyError, TypeError):
             return Probe(error=f"ended without a result, status {status} (log: {log})")

@@ -1,7 +1,7 @@
 """`docagent-rl doctor`: check that this environment has what training needs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import typer
@@ -10,6 +10,7 @@ from rich.console import Console
 from docagent_rl.base.text import shown
 from docagent_rl.checks.doctor import (
     TIMEOUT_S,
+    check_plugin,
     check_process,
     check_system,
     check_versions,
@@ -26,17 +27,18 @@ from docagent_rl.training.registrations import prepare_environment
 def doctor_command(
     deep: bool = option(
         False,
-        "Check a Ray worker and the processes of a vLLM engine too, and list every registration.",
+        "Start a driver, a Ray worker and a vLLM engine, and list what is effective in each.",
         "--deep",
     ),
     vllm: bool = option(True, "With --deep: start a vLLM engine with a tiny model."),
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print all findings as JSON.", "--json"),
 ) -> None:
-    """Check versions, patches and registrations, and the machine.
+    """Check versions, the plugin and its patches, and the machine.
 
-    Each answer is printed as soon as it is known. Exits with status 1 if something required is
-    missing or a process does not answer in time; the other checks still run.
+    With --deep, it also checks which patches and registrations are effective in each kind of
+    process. Each answer is printed as soon as it is known. Exits with status 1 if something
+    required is missing or a process does not answer in time; the other checks still run.
 
     Example: docagent-rl doctor --deep
     """
@@ -44,22 +46,26 @@ def doctor_command(
     report = _Report(Console(stderr=as_json), deep)
     versions = check_versions()
     report.add("versions", versions, versions_summary(versions))
-    kinds = [ProcessKind.DRIVER]
-    if deep:
-        kinds += [ProcessKind.RAY, ProcessKind.VLLM] if vllm else [ProcessKind.RAY]
-    machine: Sequence[DoctorFinding] = ()
-    for kind in kinds:
+    report.add("plugin", check_plugin())
+    report.add("machine", check_system())
+    for kind in _examined(vllm) if deep else ():
         with Console(stderr=True).status(f"checking the {kind}, at most {timeout:g} s"):
             probe = examine(kind, timeout)
         report.add(kind, check_process(kind, probe), process_summary(probe))
-        machine = machine or probe.machine
-    report.add("machine", machine or check_system())
     if as_json:
         typer.echo(json.dumps([asdict(finding) for finding in report.found], indent=2))
     else:
         report.end()
     if any(finding.blocks for finding in report.found):
         raise typer.Exit(1)
+
+
+def _examined(vllm: bool) -> Iterator[ProcessKind]:
+    """Yield the kinds of process in which the registrations are examined."""
+    yield ProcessKind.DRIVER
+    yield ProcessKind.RAY
+    if vllm:
+        yield ProcessKind.VLLM
 
 
 class _Report:
@@ -89,7 +95,7 @@ class _Report:
     def end(self) -> None:
         """Print what was not checked, and the conclusion."""
         if not self._deep:
-            self._line("", "", "Ray workers and vLLM were not checked: docagent-rl doctor --deep")
+            self._line("", "", "No process was examined: docagent-rl doctor --deep")
         missing = any(finding.blocks for finding in self.found)
         self._line("", "", "Something required is missing." if missing else "Nothing is missing.")
 

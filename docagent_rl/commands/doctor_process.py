@@ -7,7 +7,7 @@ file ANSWER. vLLM loads a tiny model from the lab, which the checks themselves m
 import json
 import sys
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from docagent_rl.checks.doctor import (
@@ -15,7 +15,6 @@ from docagent_rl.checks.doctor import (
     Probe,
     answer_or_failure,
     ask_process,
-    check_system,
 )
 from docagent_rl.training.patching import ProcessKind
 from docagent_rl.training.registrations import (
@@ -50,11 +49,7 @@ def _answer(kind: ProcessKind) -> Probe:
 def write_answer(kind: str, file: str) -> None:
     """Write to a file what is registered in a process of a kind."""
     prepare_environment()
-    found = _answer(ProcessKind[kind])
-    if kind == ProcessKind.DRIVER.name and found.registered is not None:
-        # here, since it needs torch and verl, which this process has imported
-        found = replace(found, machine=check_system())
-    Path(file).write_text(json.dumps(asdict(found)), encoding="utf-8")
+    Path(file).write_text(json.dumps(asdict(_answer(ProcessKind[kind]))), encoding="utf-8")
 
 
 if __name__ == "__main__":

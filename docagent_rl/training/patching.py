@@ -156,13 +156,22 @@ def _obstacle(patch: Patch) -> PatchStatus | None:
             patch.name, PatchState.NOT_NEEDED, "this environment does not have the defect"
         )
     try:
-        installed = importlib.metadata.version(patch.package)
+        differs = version_mismatch(patch)
     except importlib.metadata.PackageNotFoundError:
         return PatchStatus(patch.name, PatchState.NOT_NEEDED, f"{patch.package} is not installed")
-    if not SpecifierSet(patch.versions).contains(Version(installed), prereleases=True):
-        detail = f"written for {patch.package}{patch.versions}, but {installed} is installed"
-        return PatchStatus(patch.name, PatchState.VERSION_MISMATCH, detail)
-    return None
+    return PatchStatus(patch.name, PatchState.VERSION_MISMATCH, differs) if differs else None
+
+
+def version_mismatch(patch: Patch) -> str:
+    """Return why a patch does not fit the installed version of its package; empty if it does.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: the package is not installed.
+    """
+    installed = importlib.metadata.version(patch.package)
+    if SpecifierSet(patch.versions).contains(Version(installed), prereleases=True):
+        return ""
+    return f"written for {patch.package}{patch.versions}, but {installed} is installed"
 
 
 def on_import(module_name: str, callback: ModuleCallback) -> None:

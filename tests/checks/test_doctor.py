@@ -12,6 +12,7 @@ from docagent_rl.checks.doctor import (
     Probe,
     answer_or_failure,
     ask_process,
+    check_plugin,
     check_process,
     check_versions,
 )
@@ -163,3 +164,12 @@ def test_a_process_that_dies_says_where_its_log_is():
     answer = ask_process([sys.executable, "-c", "import sys; print('oops'); sys.exit(7)"], 60)
     assert "7" in answer.error
     assert Path(answer.error.split("log: ")[1].rstrip(")")).read_text() == "oops\n"
+
+
+def test_a_patch_that_does_not_fit_the_installed_version_is_named(monkeypatch):
+    changed = [dataclasses.replace(ALL_PATCHES[0], versions="==0.0.1"), *ALL_PATCHES[1:]]
+    monkeypatch.setattr("docagent_rl.patches.ALL_PATCHES", changed)
+    problems = [each for each in check_plugin() if each.blocks]
+    assert [each.name for each in problems] == [f"patch {ALL_PATCHES[0].name}"]
+    assert "written for" in problems[0].value
+    assert "install" in problems[0].advice

@@ -29,14 +29,23 @@ def examined(monkeypatch):
     return run
 
 
-def test_the_first_look_is_a_dozen_lines_and_asks_one_process(examined):
-    done = examined(status=None, DRIVER=Probe(HEALTHY))  # the machine is as it is
+def test_the_first_look_is_a_dozen_lines_and_starts_no_process(examined, monkeypatch):
+    monkeypatch.setattr(doctor, "examine", None)
+    done = examined(status=None)  # the machine is as it is
     lines = done.stdout.splitlines()
     assert len(lines) <= 14
-    number = len(HEALTHY.patches)
-    assert f"{number} of {number} patches are effective" in done.stdout
+    assert "plugin: loaded with verl" in done.stdout
+    assert f"patches: {len(HEALTHY.patches)} fit the installed versions" in done.stdout
     assert "docagent-rl doctor --deep" in lines[-2]
     assert lines[-1] == "Nothing is missing."
+
+
+@pytest.mark.parametrize("names", ["none", "another_plugin"])
+def test_a_plugin_that_verl_does_not_load_is_missing(examined, monkeypatch, names):
+    monkeypatch.setenv("VERL_USE_EXTERNAL_PLUGINS", names)
+    (line,) = (line for line in examined(status=1).stdout.splitlines() if "plugin: " in line)
+    assert line.startswith("fix")
+    assert "not loaded with verl" in line
 
 
 def test_what_did_not_answer_is_named_and_the_rest_is_shown(examined):
@@ -53,7 +62,8 @@ def test_what_did_not_answer_is_named_and_the_rest_is_shown(examined):
 
 def test_what_is_wrong_with_a_process_stands_on_a_line_of_its_own(examined):
     broken = dataclasses.replace(HEALTHY, agent_loops=["tool_agent"])
-    done = examined(status=1, DRIVER=Probe(broken))
+    answers = {"DRIVER": Probe(broken), "RAY": Probe(HEALTHY)}
+    done = examined("--deep", "--no-vllm", status=1, **answers)
     (line,) = (line for line in done.stdout.splitlines() if f"agent loop {AGENT_LOOP}" in line)
     assert line.startswith("fix")
     assert "not registered" in line
@@ -61,8 +71,9 @@ def test_what_is_wrong_with_a_process_stands_on_a_line_of_its_own(examined):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("warm_processes")
-def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined):
-    done = examined("--json", status=None)  # as the machine is
+def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined, monkeypatch):
+    monkeypatch.setattr(doctor, "_examined", lambda vllm: [ProcessKind.DRIVER])
+    done = examined("--deep", "--json", status=None)  # as the machine is
     driver = {each["name"]: each for each in json.loads(done.stdout) if each["where"] == "driver"}
     assert HEALTHY.agent_loops[0] in driver["agent loops"]["value"]
     assert not any(each["blocks"] for each in driver.values())
