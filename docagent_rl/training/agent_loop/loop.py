@@ -120,7 +120,8 @@ class DocAgentLoop(AgentLoopBase):
             else:
                 if any(ledger.sampled for ledger in ledgers):
                     versions = self._versions or [int(kwargs["global_steps"])]
-                    return training_rows(
+                    return await asyncio.to_thread(
+                        training_rows,
                         ledgers,
                         trajectory,
                         log_probs=bool(self.rollout_config.calculate_log_probs),

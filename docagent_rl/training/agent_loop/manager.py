@@ -4,6 +4,7 @@ import asyncio
 import gc
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from copy import deepcopy
 from functools import cached_property, partial
 from typing import Any, cast
@@ -17,7 +18,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 from docagent_rl.rollout.images import EncodedImage, any_whole, join_features, join_patches
 from docagent_rl.rollout.patches import GRIDS
 from docagent_rl.training.agent_loop.loop import own_resources, validating
-from docagent_rl.training.agent_loop.output import IMAGES
+from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
 from docagent_rl.training.agent_loop.resources import (
     WorkerResources,
     image_bytes,
@@ -29,6 +30,8 @@ from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCach
 from docagent_rl.training.serving.trajectory_client import admits, remember_servers
 from docagent_rl.training.trainer.reporting import report_stage
 
+POSITIONS = "docagent_positions"
+"""Key for a row's position ids, next to its multi-modal inputs."""
 FEATURES = "docagent_features"
 """Key for the features of a row's whole images, which are computed before verl needs them."""
 # the class that ray.remote has wrapped; Ray's annotations omit the attribute
@@ -108,9 +111,27 @@ class DocAgentLoopWorker(_Worker):
         if self._image_cache is not None and self._directory is not None and not validate:
             images = [image for row in rows for image in _images(row)]
             await self._image_cache.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
+        # the event loop, on which all trajectories of the worker wait, converts nothing
+        finish = partial(copy_context().run, self._finish, rows)
+        await asyncio.get_running_loop().run_in_executor(self._finishing, finish)
         await super()._agent_loop_postprocess(output, validate, **kwargs)
 
+    def _finish(self, rows: Sequence[Any]) -> None:
+        """Compute what verl's `_agent_loop_postprocess` then only takes from the rows."""
+        for row in rows:
+            if isinstance(row, DocAgentLoopOutput):
+                ids = torch.tensor(row.prompt_ids + row.response_ids)
+                inputs = self._inputs_of(row, ids)
+                one = torch.ones_like(ids)[None]
+                positions = super()._compute_position_ids(ids[None], one, inputs)
+                row.finish({**inputs, POSITIONS: positions})
+
     def _compute_multi_modal_inputs(self, output: Any, input_ids: torch.Tensor) -> dict[str, Any]:
+        if isinstance(output, DocAgentLoopOutput) and output.inputs is not None:
+            return dict(output.inputs)
+        return self._inputs_of(output, input_ids)
+
+    def _inputs_of(self, output: Any, input_ids: torch.Tensor) -> dict[str, Any]:
         data = output.multi_modal_data or {}
         if IMAGES not in data:
             return super()._compute_multi_modal_inputs(output, input_ids)
@@ -133,6 +154,11 @@ class DocAgentLoopWorker(_Worker):
         return row
 
     @cached_property
+    def _finishing(self) -> ThreadPoolExecutor:
+        # one row after the other, since threads that compute in Python hold the loop up, too
+        return ThreadPoolExecutor(1, thread_name_prefix="docagent-finishing")
+
+    @cached_property
     def _thread(self) -> ThreadPoolExecutor:
         # a single thread with its own processor, as a tokenizer is not thread-safe
         return ThreadPoolExecutor(1, thread_name_prefix="docagent-features")
@@ -152,9 +178,11 @@ class DocAgentLoopWorker(_Worker):
         """Compute position ids as verl does; then drop a validation row's images, which are
         unused.
         """
-        positions = super()._compute_position_ids(
-            input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
-        )
+        positions = multi_modal_inputs.pop(POSITIONS, None)
+        if positions is None:
+            positions = super()._compute_position_ids(
+                input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
+            )
         if validating.get():
             multi_modal_inputs.clear()
         return positions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
 from docagent_rl.config import TextConfig
@@ -30,6 +30,10 @@ OURS = "docagent"
 """Key in `extra_fields` that marks rows of this package's agent loop."""
 
 
+_LISTS = ("prompt_ids", "response_ids", "response_mask", "turn_index", "token_rewards")
+"""Fields of a row with one number a token."""
+
+
 class RowImages:
     """The images of a row, wrapped so that serialisers do not look into them."""
 
@@ -51,12 +55,46 @@ class DocAgentLoopOutput(AgentLoopOutput):
     validation: bool = Field(default=False, exclude=True)
     digest: str = Field(default="", exclude=True)
     line: bytes = Field(default=b"", exclude=True)
+    _inputs: dict[str, Any] | None = PrivateAttr(default=None)
+    _tensors: dict[str, torch.Tensor] | None = PrivateAttr(default=None)
+
+    @property
+    def inputs(self) -> dict[str, Any] | None:
+        """What `finish` was given, or None before."""
+        return self._inputs
+
+    def finish(self, inputs: dict[str, Any] | None = None) -> None:
+        """Convert what has one number a token to tensors, so that `as_dict` takes no time.
+
+        Tokens, rewards and log-probs must not change afterwards. `inputs` are the row's multi-modal
+        inputs, which are computed at the same time.
+        """
+        self._inputs = inputs
+        found = {
+            "prompts": torch.tensor(self.prompt_ids, dtype=torch.int64),
+            "responses": torch.tensor(self.response_ids, dtype=torch.int64),
+            "response_mask": torch.tensor(self.response_mask, dtype=torch.int64),
+            "turn_index": torch.tensor(self.turn_index, dtype=torch.int16),
+            "rm_scores": torch.tensor(self.token_rewards, dtype=torch.float32),
+        }
+        if self.response_logprobs is not None:
+            log_probs = torch.tensor(self.response_logprobs, dtype=torch.float32)
+            found["rollout_log_probs"] = log_probs
+        self._tensors = found
 
     def as_dict(self) -> dict[str, Any]:
         """Return fields as tensors of the response's length; `rm_scores` are token-level
         rewards.
         """
-        fields = super().as_dict()
+        if self._tensors is None:
+            self.finish()
+        # verl converts the lists again, which takes tens of milliseconds
+        bare: dict[str, Any] = {name: [] for name in _LISTS}
+        bare |= {"response_logprobs": None, "reward_score": None}
+        fields = AgentLoopOutput.as_dict(self.model_copy(update=bare))
+        for name in ("turn_index", "token_rewards"):
+            fields.pop(name, None)
+        fields |= cast("dict[str, torch.Tensor]", self._tensors)
         fields[TRAJECTORY_DIGEST] = ""
         fields[TRAJECTORY_LINE] = b""
         if not self.validation:
@@ -69,8 +107,6 @@ class DocAgentLoopOutput(AgentLoopOutput):
             fields["extra_fields"] = extra | {
                 "reward_extra_info": extra["reward_extra_info"] | info
             }
-        fields["turn_index"] = torch.tensor(fields.pop("turn_index"), dtype=torch.int16)
-        fields["rm_scores"] = torch.tensor(fields.pop("token_rewards"), dtype=torch.float32)
         return fields
 
 

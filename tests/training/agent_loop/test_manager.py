@@ -1,13 +1,14 @@
 """The agent loop's worker stores a row's images and its trajectory."""
 
 import gc
+import threading
 import types
 
 import pytest
 import torch
 from PIL import Image
 from transformers import Qwen2_5_VLModel
-from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
+from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
@@ -104,3 +105,62 @@ async def test_collections_of_garbage_leave_out_what_a_worker_has_loaded(worker,
         assert gc.get_freeze_count() > 100_000
     finally:
         gc.unfreeze()
+
+
+def finished(worker, output):
+    """Return a copy of a row that a worker has finished in its thread."""
+    row = output.model_copy()
+    worker._finish([row])
+    return row
+
+
+def test_a_finished_row_is_stored_as_any_other(worker, output):
+    row = output.model_copy(
+        update={
+            "response_ids": [3, 4],
+            "response_mask": [1, 0],
+            "response_logprobs": [-0.5, 0.0],
+            "turn_index": [0, -1],
+            "token_rewards": [1.5, 0.0],
+            "reward_score": 1.5,
+        }
+    )
+    expected = AgentLoopOutput.as_dict(row)
+    inputs, positions = stored(worker, row)
+    same_inputs, same_positions = stored(worker, finished(worker, row))
+    assert torch.equal(same_positions, positions)
+    assert same_inputs.keys() == inputs.keys()
+    assert all(torch.equal(same_inputs[name], inputs[name]) for name in inputs)
+
+    fields = finished(worker, row).as_dict()
+    assert fields.pop("rm_scores").tolist() == [1.5, 0.0]
+    assert fields.pop("turn_index").tolist() == [0, -1]
+    for name in ("turn_index", "token_rewards", "rm_scores"):
+        expected.pop(name, None)
+    tensors = {name for name, value in expected.items() if isinstance(value, torch.Tensor)}
+    assert tensors == {"prompts", "responses", "response_mask", "rollout_log_probs"}
+    for name, value in expected.items():
+        if name in tensors:
+            assert fields[name].dtype == value.dtype
+            assert torch.equal(fields[name], value), name
+        else:
+            assert fields[name] == value, name
+
+
+async def test_rows_are_finished_outside_of_the_event_loop(worker, output, monkeypatch):
+    threads = []
+    finish = worker._finish
+    monkeypatch.setattr(
+        worker,
+        "_finish",
+        lambda rows: (threads.append(threading.current_thread().name), finish(rows)),
+        raising=False,
+    )
+
+    async def verls(self, rows, validate, **kwargs):
+        assert [row.inputs is None for row in rows] == [False]
+
+    monkeypatch.setattr(manager._Worker, "_agent_loop_postprocess", verls)
+    row = output.model_copy()
+    await worker._agent_loop_postprocess([row], False, uid="a", session_id=0)
+    assert [name.startswith("docagent-finishing") for name in threads] == [True]

@@ -1,0 +1,27 @@
+"""The benchmark's rows are those of real trajectories, and both ways of finishing them work."""
+
+import pytest
+import transfer_queue
+
+from benchmarks import event_loop
+
+
+@pytest.mark.parametrize("kind", [event_loop.VerlsWorker, event_loop.DocAgentLoopWorker])
+async def test_rows_are_stored_whole_either_way(kind, monkeypatch):
+    stored = []
+
+    async def put(keys, fields, **_):
+        stored.append((keys, fields))
+
+    monkeypatch.setattr(transfer_queue, "async_kv_batch_put", put)
+    monkeypatch.setattr(kind, "_compute_score", event_loop._no_score, raising=False)
+    monkeypatch.setattr(kind, "_compute_teacher_logprobs", event_loop._no_score, raising=False)
+    worker = event_loop.make_worker(kind)
+    row = event_loop.make_row(worker.processor, tokens=3000, images=2)
+    await event_loop.finish_together(worker, [row])
+    ((keys, fields),) = stored
+    assert keys == ["0_0_0"]
+    length = fields["input_ids"].shape[-1]
+    assert 2900 < length <= 3002
+    assert fields["position_ids"].shape == (1, 4, length)
+    assert fields["responses"].shape == fields["rollout_log_probs"].shape == (1, length - 2)
