@@ -60,7 +60,7 @@ class DocAgentLoopOutput(AgentLoopOutput):
 
     @property
     def inputs(self) -> dict[str, Any] | None:
-        """What `finish` was given, or None before."""
+        """The multi-modal inputs of a finished row."""
         return self._inputs
 
     def finish(self, inputs: dict[str, Any] | None = None) -> None:
