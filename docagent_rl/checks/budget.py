@@ -242,6 +242,12 @@ def _sync(run: Run) -> Iterator[BudgetLine]:
         yield BudgetLine(MemoryKind.SYNC, "contexts", CONTEXT, estimate=True)
 
 
+def server_cache(server: Server, gpu_memory: int) -> int:
+    """Return the bytes of each of a server's GPUs that keys and values can take."""
+    used = server.weights + server.adapter + SERVER_WORKSPACE
+    return int(server.share * gpu_memory) - used
+
+
 def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
     place = MemoryKind.ROLLOUT
     server = run.server
@@ -250,7 +256,7 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
             yield BudgetLine(
                 place, f"{part.name}: weights and optimizer", part.weights + part.optimizer
             )
-    cache = int(server.share * gpu_memory) - server.weights - server.adapter - SERVER_WORKSPACE
+    cache = server_cache(server, gpu_memory)
     yield BudgetLine(place, "server: weights", server.weights)
     if server.adapter:
         yield BudgetLine(place, "server: adapter", server.adapter)

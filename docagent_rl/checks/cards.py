@@ -1,6 +1,7 @@
 """The memory of GPUs by name, as their drivers report it, and how much of it a run can use."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from docagent_rl.base.errors import UserError
@@ -21,6 +22,34 @@ CARDS: Mapping[str, int] = {
     "h200": 143_771,
 }
 """Total memory in MiB, as `nvidia-smi` prints it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """The speed of a GPU, from its data sheet.
+
+    Attributes:
+        operations: dense bfloat16 operations per second.
+        bandwidth: bytes per second that it reads from its memory.
+    """
+
+    operations: float
+    bandwidth: float
+
+
+SPEEDS: Mapping[str, Speed] = {
+    "a10": Speed(125e12, 0.600e12),
+    "l4": Speed(121e12, 0.300e12),
+    "rtx3090": Speed(71e12, 0.936e12),
+    "rtx4090": Speed(165e12, 1.008e12),
+    "rtx5090": Speed(209e12, 1.792e12),
+    "a100-40": Speed(312e12, 1.555e12),
+    "l40s": Speed(362e12, 0.864e12),
+    "a6000": Speed(155e12, 0.768e12),
+    "a100-80": Speed(312e12, 2.039e12),
+    "h100": Speed(989e12, 3.350e12),
+    "h200": Speed(989e12, 4.800e12),
+}
 SOLD_AS: Mapping[str, str] = {
     "24gb": "a10",
     "40gb": "a100-40",
@@ -33,6 +62,19 @@ RESERVED = 9 * GIB // 10
 """The driver's own part of the total: torch sees .5 to .85 GiB less on these cards."""
 FREE = Fraction(1, 20)
 """The share that has to stay free because of fragmentation in the allocator."""
+
+
+def speed(card: str) -> Speed:
+    """Return the speed of a card by its name, or by the size under which it is sold.
+
+    Raises:
+        UserError: the card is not known.
+    """
+    name = card.strip().lower().replace(" ", "")
+    name = SOLD_AS.get(name, name)
+    if name not in SPEEDS:
+        raise UserError(f"--gpu-memory {card}: choose from {', '.join(SPEEDS)}")
+    return SPEEDS[name]
 
 
 def card_memory(text: str) -> int:

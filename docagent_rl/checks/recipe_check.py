@@ -16,9 +16,9 @@ from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import composing_for
-from docagent_rl.checks.budget import BudgetLine, budget
+from docagent_rl.checks.budget import BudgetLine, Run, budget, server_cache
 from docagent_rl.checks.budget_table import read_run
-from docagent_rl.checks.cards import seen, usable
+from docagent_rl.checks.cards import card_memory, seen, speed, usable
 from docagent_rl.checks.placement.demand import Pool
 from docagent_rl.checks.placement.read import read_needs
 from docagent_rl.checks.placement.refusal import require_plan
@@ -32,6 +32,7 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.checks.refused_override import explained
+from docagent_rl.checks.step_time import TURN, StepSizes, TimeLine, step_time
 from docagent_rl.config import DocAgentConfig, copied, plain_section
 from docagent_rl.systems import get_system
 
@@ -196,15 +197,58 @@ def budget_of_recipe(
     Raises:
         UserError: Hydra cannot compose the recipe, or the sizes of its model are not known.
     """
+    run, _ = _sized_run(name, overrides, cluster)
+    return budget(run, seen(gpu_memory))
+
+
+def step_time_of_recipe(
+    name: str,
+    overrides: Sequence[str],
+    cluster: Cluster,
+    card: str,
+    *,
+    row: int | None = None,
+    sampled: int | None = None,
+    searches: int = 0,
+    search_s: float = 0.0,
+) -> list[TimeLine]:
+    """Return the time of a step of one recipe by part.
+
+    Args:
+        name: the recipe.
+        overrides: overrides as on the command line.
+        cluster: the nodes and GPUs, if they are not the recipe's.
+        card: the name or size of each GPU.
+        row: tokens of a row; the longest by default.
+        sampled: sampled tokens of a row; `TURN` in each turn by default.
+        searches: searches of a row.
+        search_s: seconds of the search service for each search.
+
+    Raises:
+        UserError: as `budget_of_recipe`, or the card is not known.
+    """
+    run, parsed = _sized_run(name, overrides, cluster)
+    system = get_system(parsed.system)
+    tokens = min(row or run.server.longest, run.server.longest)
+    turns = system.max_turns(system.parse_config(parsed.env))
+    text = min(sampled or turns * TURN, tokens)
+    images = min(run.image_tokens, tokens - text)
+    sizes = StepSizes(tokens, images, text, searches, search_s)
+    cache = server_cache(run.server, seen(card_memory(card)))
+    return step_time(run, sizes, speed(card), cache)
+
+
+def _sized_run(name: str, overrides: Sequence[str], cluster: Cluster) -> tuple[Run, DocAgentConfig]:
     config = composed_recipe(name, overrides)
     config.merge_with(cluster.change)
-    run = read_run(config, DocAgentConfig.parse(plain_section(config.docagent)))
+    parsed = DocAgentConfig.parse(plain_section(config.docagent))
+    run = read_run(config, parsed)
     if run is None:
         raise UserError(
             f"recipe {name}: the sizes of {config.actor_rollout_ref.model.path} are not known: "
             "download the model, and set actor_rollout_ref.model.path to its folder"
         )
-    return budget(run, seen(gpu_memory))
+    return run, parsed
 
 
 def composed_recipe(

@@ -26,6 +26,7 @@ from docagent_rl.checks.recipe_check import (
     check_recipe,
     composed_recipe,
     filled_recipe,
+    step_time_of_recipe,
 )
 from docagent_rl.checks.recipe_list import (
     TrainerKind,
@@ -40,6 +41,7 @@ from docagent_rl.checks.recipe_list import (
     recipe_summary,
     require_recipes,
 )
+from docagent_rl.checks.step_time import time_markdown
 from docagent_rl.commands.options import argument, option
 from docagent_rl.commands.recipes_easyr1 import from_easyr1_command
 from docagent_rl.commands.recipes_plan import plan_command
@@ -246,14 +248,38 @@ def budget_command(
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
     gpu_memory: GpuMemory = "80GB",
+    time: bool = option(False, "Print the seconds of a step by part instead.", "--time"),
+    row: int | None = option(None, "With --time: tokens of a row; default: the longest.", min=1),
+    sampled: int | None = option(
+        None, "With --time: sampled tokens of a row; default: 180 a turn.", min=1
+    ),
+    searches: int = option(0, "With --time: searches of a trajectory.", min=0),
+    search_s: float = option(
+        0.0, "With --time: seconds that the search service works for each search.", min=0
+    ),
 ) -> None:
     """Print how much GPU memory, host memory and disk a run needs, by part, as Markdown.
 
-    No GPU is needed. `recipes fit` recommends a recipe for a size of GPU.
+    With --time, it prints where the time of a step goes, with the formula of each part; see
+    docs/performance.md for the constants. No GPU is needed. `recipes fit` recommends a recipe for
+    a size of GPU.
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory h100
     """
     require_recipes([recipe], kind=TrainerKind.RL)
+    if time:
+        lines_of_step = step_time_of_recipe(
+            recipe,
+            overrides or [],
+            Cluster(nnodes, gpus_per_node),
+            gpu_memory,
+            row=row,
+            sampled=sampled,
+            searches=searches,
+            search_s=search_s,
+        )
+        typer.echo(time_markdown(lines_of_step), nl=False)
+        return
     lines = budget_of_recipe(
         recipe, overrides or [], Cluster(nnodes, gpus_per_node), card_memory(gpu_memory)
     )

@@ -3,26 +3,10 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.checks.cards import speed
 from docagent_rl.lab.papers.manifest import PaperService
-
-PEAK: Mapping[str, float] = {
-    "a10": 125e12,
-    "l4": 121e12,
-    "rtx3090": 71e12,
-    "rtx4090": 165e12,
-    "rtx5090": 209e12,
-    "a100-40": 312e12,
-    "l40s": 362e12,
-    "a6000": 155e12,
-    "a100-80": 312e12,
-    "h100": 989e12,
-    "h200": 989e12,
-}
-"""Dense bfloat16 operations per second by card, from the data sheets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +23,7 @@ class Machine:
         Raises:
             UserError: the card is not known.
         """
-        if self.card not in PEAK:
-            raise UserError(f"--gpu-memory {self.card}: choose from {', '.join(PEAK)}")
-        return PEAK[self.card]
+        return speed(self.card).operations
 
 
 def count_gpus() -> int:

@@ -1,0 +1,165 @@
+"""The time of a training step by part, computed from operations and bytes.
+
+A step plays all its trajectories, and then trains on their rows; the parts follow one another, as
+in the trainer modes that do not overlap them. No recipe has run at its real size, so the shares of
+a GPU's speed are assumptions, except for one, which was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from docagent_rl.checks.budget import Run
+from docagent_rl.checks.cards import Speed
+from docagent_rl.checks.passes import Model
+from docagent_rl.models.layers import BFLOAT16
+
+TRAINING = 0.28
+"""The share of the peak operations in passes over whole rows. Measured on one H200: 6.0 s for
+forward and backward passes of 8 of 28 layers of Qwen2.5-VL-7B and its tower over a row of 41,024
+tokens, 27 % for one of 10,240 (`make gpu-check`, `widths`; docs/cluster.md).
+"""
+PREFILL = 0.4
+"""The share of the peak operations while a server reads prompts: assumed."""
+DECODING = 0.6
+"""The share of the memory's bandwidth while a server samples: assumed."""
+SYNC = 7e9
+"""Bytes per second from the trainer to a server. Measured on one H100: 3,415 MiB in .5 s
+(`make gpu-check`, `transfer`).
+"""
+TURN = 180
+"""Sampled tokens of a turn: assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSizes:
+    """The sizes of a step that a recipe only bounds.
+
+    Args:
+        row: tokens of a row.
+        image: visual tokens of a row.
+        sampled: sampled tokens of a row.
+        searches: searches of a row.
+        search_s: seconds of the search service for each search, if it does nothing else.
+    """
+
+    row: int
+    image: int
+    sampled: int
+    searches: int = 0
+    search_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLine:
+    """The seconds of a part of a step, and what they were computed from."""
+
+    part: str
+    seconds: float
+    formula: str
+
+
+def step_time(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> list[TimeLine]:
+    """Return the time of a step by part.
+
+    Args:
+        run: the run's models, rows and GPUs.
+        sizes: the sizes of a row.
+        speed: the speed of each GPU.
+        cache: bytes of each of a server's GPUs for keys and values.
+    """
+    return [*_rollout(run, sizes, speed, cache), *_training(run, sizes, speed)]
+
+
+def _rollout(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> Iterator[TimeLine]:
+    server = run.server
+    gpus = run.gpus_per_node * run.nodes
+    servers = max(1, gpus // server.gpus)
+    read = run.rows * (sizes.row - sizes.sampled)
+    each = forward(server.model, sizes)
+    yield TimeLine(
+        "reading prompts and pages",
+        read * each / (gpus * speed.operations * PREFILL),
+        f"{read:,} tokens x {each:.3g} operations / ({gpus} GPUs x {speed.operations:.3g} x "
+        f"{PREFILL})",
+    )
+    per_server = -(-run.rows // servers)
+    # half of the row is there on average
+    keys = max(1, server.trajectory * sizes.row // server.longest)
+    together = max(1, min(per_server, cache // keys))
+    steps = per_server * sizes.sampled / together
+    bytes_read = server.weights + together * keys / 2
+    yield TimeLine(
+        "sampling",
+        steps * bytes_read / (speed.bandwidth * DECODING),
+        f"{steps:,.0f} steps of {together} trajectories x {bytes_read / 1e9:.1f}e9 bytes / "
+        f"({speed.bandwidth:.3g} x {DECODING})",
+    )
+    searches = run.rows * sizes.searches
+    if searches and sizes.search_s:
+        yield TimeLine(
+            "searches",
+            searches * sizes.search_s,
+            f"{searches:,} searches x {sizes.search_s:g} s of the service, if it is always busy",
+        )
+
+
+def _training(run: Run, sizes: StepSizes, speed: Speed) -> Iterator[TimeLine]:
+    gpus = run.gpus_per_node * run.nodes
+    rate = gpus * speed.operations * TRAINING
+    tokens = run.rows * sizes.row
+    policy, *critics = run.trained
+
+    def line(part: str, each: float) -> TimeLine:
+        formula = (
+            f"{tokens:,} tokens x {each:.3g} operations / ({gpus} GPUs x {speed.operations:.3g} x "
+            f"{TRAINING})"
+        )
+        return TimeLine(part, tokens * each / rate, formula)
+
+    yield line("old log-probs", forward(policy.model, sizes))
+    if run.reference is not None:
+        yield line("reference log-probs", forward(run.reference, sizes))
+    for critic in critics:
+        yield line("values", forward(critic.model, sizes))
+    for part in (*critics, policy):
+        # a backward pass costs two forward passes; with checkpointing, layers are computed again
+        passes = 4 if part.checkpointing else 3
+        each = passes * forward(part.model, sizes)
+        if part.frozen_vision:
+            each -= (passes - 1) * _tower(part.model, sizes)
+        yield line(f"update of the {part.name}", each)
+    # adapters that are not merged are all that a server receives
+    weights = BFLOAT16 * (run.server.adapters or policy.model.parameters)
+    yield TimeLine(
+        "weight sync", weights / SYNC, f"{weights / 1e9:.1f}e9 bytes / {SYNC:.3g} per second"
+    )
+
+
+def forward(model: Model, sizes: StepSizes) -> float:
+    """Return the operations of a forward pass per token of a row: two per parameter, and those of
+    attention, each token to half of the row on average.
+    """
+    attending = model.layers - model.linear_layers
+    attention = 2 * attending * model.hidden * sizes.row
+    language = 2 * (model.parameters - model.vision - model.embeddings) + attention
+    return language + _tower(model, sizes)
+
+
+def _tower(model: Model, sizes: StepSizes) -> float:
+    """Return the operations of the vision tower per token of a row."""
+    if model.tower is None:
+        return 0.0
+    return 2 * model.vision * model.tower.patches * sizes.image / sizes.row
+
+
+def time_markdown(lines: Sequence[TimeLine]) -> str:
+    """Return the parts of a step as a table in Markdown, with their shares."""
+    whole = sum(line.seconds for line in lines)
+    rows = [
+        f"| {line.part} | {line.seconds:,.1f} | {line.seconds / whole:.0%} | {line.formula} |"
+        for line in lines
+    ]
+    head = "| part of a step | seconds | share | computed from |\n|---|---:|---:|---|"
+    return "\n".join([head, *rows, f"| whole step | {whole:,.1f} | | |"]) + "\n"
