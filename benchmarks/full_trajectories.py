@@ -19,9 +19,10 @@ from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import Picture
-from docagent_rl.envs.script import Act, Move, Script, ScriptContext
+from docagent_rl.envs.script import Act, Move, Script
 from docagent_rl.envs.turn_record import NO_RECORD
 from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext
+from docagent_rl.lab.rehearsal.filling import FullDocVStar
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -32,29 +33,6 @@ from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.doc_v_star.script import DocVStarScript
-
-
-class FullDocVStar(DocVStarScript):
-    """Opens as many pages in each turn as allowed, going through the document in order."""
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self._pages_per_turn = config.fetch.max_pages
-
-    def write(self, act: Act, state: ScriptContext) -> str:
-        """Write a turn (see `Script.write`); a fetch names the next pages."""
-        text = super().write(act, state)
-        if act.move is not Move.FETCH:
-            return text
-
-        # pages count from 1, and after the last page the first one follows again
-        first = (state.turn - 1) * self._pages_per_turn
-        positions = range(first, first + self._pages_per_turn)
-        pages = [position % state.num_pages + 1 for position in positions]
-
-        before, tag, _ = text.rpartition("<fetch_page>")
-        return f"{before}{tag}{pages}</fetch_page></action>"
 
 
 @dataclass(frozen=True, slots=True)

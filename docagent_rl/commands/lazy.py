@@ -37,6 +37,7 @@ COMMANDS = {
     "report": "Score runs and compare them with the papers' numbers, with intervals and "
     "breakdowns.",
     "reproduce": "Run a paper's chain: downloads, index, fine-tuning, RL, evaluations, report.",
+    "rehearse": "Run a recipe at its own size on a CPU, with a tiny model, and measure it.",
     "doctor": "Check versions, patches and registrations, and the machine.",
 }
 """The first line of each command's help.

@@ -34,7 +34,9 @@ def register_plugin() -> None:
 def _register_agent_loop(module: ModuleType) -> None:
     # by name, which is all that verl's decorator keeps: the loop's module cannot be imported here,
     # as it may be the one that is importing verl
-    module._agent_loop_registry[AGENT_LOOP] = {"_target_": AGENT_LOOP_CLASS}
+    loops = Registry(module._agent_loop_registry)
+    loops[AGENT_LOOP] = {"_target_": AGENT_LOOP_CLASS}
+    setattr(module, "_agent_loop_registry", loops)  # noqa: B010  a module has no such attribute
 
 
 def _register_replica(module: ModuleType) -> None:

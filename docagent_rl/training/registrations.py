@@ -40,6 +40,13 @@ class Registered:
     """For a vLLM worker: the state of each patch in the core of its engine."""
 
 
+def replace_agent_loop(target: str) -> None:
+    """Make verl play with another subclass of `DocAgentLoop` in this process, by its full name."""
+    from verl.experimental.agent_loop import agent_loop
+
+    agent_loop._agent_loop_registry[AGENT_LOOP] = {"_target_": target}
+
+
 def registered() -> Registered:
     """Import verl's modules in this process, which loads the plugin, and list their registries.
 

@@ -1,9 +1,9 @@
 """Program: report what the patches change in each of their modules, imported alone and with all
 others.
 
-Each import happens in a fork of a process that has imported verl, and vLLM before modules that need
-it. Prints one JSON object: by module, the names that are ours when it was imported alone, and when
-all were.
+Each import happens in a fork of a process that has imported verl, for verl's modules also the
+libraries that they import, and vLLM before modules that need it. Prints one JSON object: by module,
+the names that are ours when it was imported alone, and when all were.
 """
 
 import importlib
@@ -20,6 +20,11 @@ from docagent_rl.patches import ALL_PATCHES
 from docagent_rl.training.patching import PatchState, patch_status
 
 OURS = "docagent_rl."
+LIBRARIES = (
+    *("ray", "tensordict", "transfer_queue", "datasets", "hydra", "peft", "pandas"),
+    *("torch.distributed.fsdp", "transformers.modeling_utils", "transformers.generation"),
+)
+"""What verl's modules spend most of their import on."""
 NEED_VLLM = ("vllm", "verl.workers.rollout.vllm_rollout", "verl.utils.vllm")
 
 
@@ -72,12 +77,22 @@ def main() -> None:
     names = sorted(
         {module for patch in ALL_PATCHES if patch.name in waiting for module in patch.modules}
     )
-    before_vllm = [name for name in names if not name.startswith(NEED_VLLM)]
-    found = {name: in_a_fork(lambda name=name: alone(name)) for name in before_vllm}
+    found: dict[str, Any] = {}
+
+    def look_at(chosen: Iterable[str]) -> None:
+        for name in chosen:
+            if name not in found:
+                found[name] = in_a_fork(lambda name=name: alone(name))
+
+    look_at(name for name in names if not name.startswith(("verl.", "vllm")))
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    assert not [
+        name for name in names if name.startswith(("verl.", "vllm")) and name in sys.modules
+    ]
+    look_at(name for name in names if not name.startswith(NEED_VLLM))
     importlib.import_module("vllm")
-    for name in names:
-        if name not in found:
-            found[name] = in_a_fork(lambda name=name: alone(name))
+    look_at(names)
     print("REPORT " + json.dumps({"alone": found, "together": in_a_fork(lambda: together(names))}))
 
 

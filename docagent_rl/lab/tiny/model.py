@@ -1,6 +1,7 @@
 """Models of about a million parameters, and their processors: the real classes in small sizes."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,16 @@ def build_tiny_model(
     family: str = "qwen2_5_vl",
     seed: int = 0,
     warm_up: WarmUp | None = None,
+    texts: Iterable[str] = (),
+    longest: int | None = None,
     show_progress: bool = False,
 ) -> Path:
     """Write a checkpoint directory and return its path; an existing model is left alone.
 
     The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the
     tokenizer also learns the words of the transcripts, so that prompts are short; without one, the
-    weights are random.
+    weights are random. It learns those of `texts`, too. `longest` is the largest number of tokens
+    of a sequence, if it is not `tokenizer.MAX_LENGTH`.
 
     Raises:
         UserError: `path` contains something else, the transcripts are unusable, or the family has
@@ -88,9 +92,14 @@ def build_tiny_model(
         )
     shape = get_shape(family)
     conversations = warm_up.draw() if warm_up else []
-    tokenizer = build_tokenizer(_texts(conversations), shape.tokens, shape.attributes)
+    learnt = chain(_texts(conversations), texts)
+    tokenizer = build_tokenizer(learnt, shape.tokens, shape.attributes)
     processor = build_processor(tokenizer, family)
-    model = build_model(tiny_config(tokenizer, family), seed)
+    config = tiny_config(tokenizer, family)
+    if longest is not None:
+        tokenizer.model_max_length = longest
+        config.get_text_config().max_position_embeddings = longest
+    model = build_model(config, seed)
     if warm_up:
         run_warm_up(model, processor, conversations, warm_up, show_progress=show_progress)
     with atomic_dir(path) as directory:

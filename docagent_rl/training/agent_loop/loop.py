@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 import ray.exceptions
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWrap
@@ -15,7 +15,7 @@ from docagent_rl.rewards.custom.function import RewardFunctionError
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.resources import TrajectoryResources, resources_of
-from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
+from docagent_rl.rollout.rollout import Generate, Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
 from docagent_rl.training.agent_loop.output import (
@@ -51,6 +51,9 @@ class DocAgentLoop(AgentLoopBase):
     other exception is a bug and ends the run. verl would only log it and train on the group's other
     trajectories, so the exception is passed to the trainer in a row instead (`trainer.accounts`).
     """
+
+    _discards_samples: ClassVar[bool] = False
+    """Whether turns have another text than the one that the server samples."""
 
     def __init__(
         self,
@@ -147,7 +150,6 @@ class DocAgentLoop(AgentLoopBase):
     ) -> list[TurnLedger]:
         config = resources.config.rollout
         codec = resources.codec
-        sent = set[str]()
         stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
         client = TrajectoryClient(
             self.server_manager,
@@ -156,19 +158,6 @@ class DocAgentLoop(AgentLoopBase):
             route=self._route(trajectory),
             sampling={**sampling_params, "stop_token_ids": stops},
         )
-
-        async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
-            # the server preprocesses images without a handle; count each once per trajectory
-            new = {image.key for image in images if image.handle is None} - sent
-            sent.update(new)
-            trajectory.image_preprocessings += len(new)
-            output = await client.turn(ids, for_server(images), {"max_tokens": max_tokens})
-            _note_load(client.load)
-            fields = output.extra_fields
-            trajectory.image_loads += int(fields.get(LOADS) or 0)
-            versions = fields.get("min_global_steps"), fields.get("max_global_steps")
-            self._versions += [version for version in versions if version is not None]
-            return Sampled(output.token_ids, output.log_probs or ())
 
         async def ask_role(ids: list[int], changes: dict[str, Any]) -> Sampled:
             return Sampled((await client.reply(ids, changes)).token_ids)
@@ -180,7 +169,7 @@ class DocAgentLoop(AgentLoopBase):
             ),
             codec=codec,
             encoder=resources.encoder,
-            generate=generate,
+            generate=self._sampler(resources, sample, trajectory, client),
             limits=Limits(
                 prompt=self.rollout_config.prompt_length,
                 response=self.rollout_config.response_length,
@@ -193,6 +182,38 @@ class DocAgentLoop(AgentLoopBase):
             return await rollout.play(sample)
         finally:
             client.close()
+
+    def _sampler(
+        self,
+        resources: TrajectoryResources,
+        sample: Sample,
+        trajectory: Trajectory,
+        client: TrajectoryClient,
+    ) -> Generate:
+        """Return the function that samples a trajectory's turns on a rollout server."""
+        sent = set[str]()
+
+        async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
+            # the server preprocesses images without a handle; count each once per trajectory
+            new = {image.key for image in images if image.handle is None} - sent
+            sent.update(new)
+            trajectory.image_preprocessings += len(new)
+            limits = self._limits(max_tokens)
+            output = await client.turn(
+                ids, for_server(images), limits, discarded=self._discards_samples
+            )
+            _note_load(client.load)
+            fields = output.extra_fields
+            trajectory.image_loads += int(fields.get(LOADS) or 0)
+            versions = fields.get("min_global_steps"), fields.get("max_global_steps")
+            self._versions += [version for version in versions if version is not None]
+            return Sampled(output.token_ids, output.log_probs or ())
+
+        return generate
+
+    def _limits(self, max_tokens: int) -> dict[str, Any]:
+        """Return the parameters of sampling that bound a turn."""
+        return {"max_tokens": max_tokens}
 
     def _route(self, trajectory: Trajectory) -> str:
         """Return the name by which the load balancer chooses the trajectory's server."""

@@ -84,7 +84,12 @@ class TrajectoryClient:
         """The load of the server that answered last."""
 
     async def turn(
-        self, ids: list[int], images: list[Any] | None, changes: Mapping[str, Any]
+        self,
+        ids: list[int],
+        images: list[Any] | None,
+        changes: Mapping[str, Any],
+        *,
+        discarded: bool = False,
     ) -> Any:
         """Request a turn of the trajectory, once the server has room for the trajectory.
 
@@ -92,6 +97,7 @@ class TrajectoryClient:
             ids: the tokens so far.
             images: `image_data` as the server takes it.
             changes: parameters of sampling for this request.
+            discarded: whether the trajectory goes on with another text than the one sampled.
         """
         admission = {"ticket": self._ticket_for(ids)} if self._admits else {}
         token = _asking.set(self)
@@ -102,7 +108,7 @@ class TrajectoryClient:
         fields = output.extra_fields
         self.load = fields.get(SERVED, self.load)
         cached = int(fields.get("num_cached_tokens") or 0)
-        self._prefills.count(ids, output.token_ids, cached=cached)
+        self._prefills.count(ids, () if discarded else output.token_ids, cached=cached)
         return output
 
     async def reply(self, ids: list[int], changes: Mapping[str, Any]) -> Any:
