@@ -85,11 +85,11 @@ def main() -> None:
                 found[name] = in_a_fork(lambda name=name: alone(name))
 
     look_at(name for name in names if not name.startswith(("verl.", "vllm")))
+    before = set(sys.modules)
     for library in LIBRARIES:
         importlib.import_module(library)
-    assert not [
-        name for name in names if name.startswith(("verl.", "vllm")) and name in sys.modules
-    ]
+    brought = set(names) & (set(sys.modules) - before)
+    assert not [name for name in brought if name.startswith(("verl.", "vllm"))], brought
     look_at(name for name in names if not name.startswith(NEED_VLLM))
     importlib.import_module("vllm")
     look_at(names)
