@@ -39,6 +39,7 @@ SWITCHES = {
         # trainer's
         "actor_rollout_ref.rollout.top_p=0.9",
         "docagent.kl.observation.type=exact",
+        "docagent.loss.aggregation=turn",
         "algorithm.rollout_correction.rollout_rs='token_k1,seq_mean_k1'",
         # some tokens, and some rows: the second is about the median of a row's mean ratio
         "algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_1.015'",
