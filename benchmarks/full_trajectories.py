@@ -22,7 +22,6 @@ from docagent_rl.envs.images import Picture
 from docagent_rl.envs.script import Act, Move, Script
 from docagent_rl.envs.turn_record import NO_RECORD
 from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext
-from docagent_rl.lab.rehearsal.filling import FullDocVStar
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -33,6 +32,7 @@ from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
+from docagent_rl.systems.doc_v_star.script import FullDocVStar
 
 
 @dataclass(frozen=True, slots=True)

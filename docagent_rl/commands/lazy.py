@@ -37,8 +37,9 @@ COMMANDS = {
     "report": "Score runs and compare them with the papers' numbers, with intervals and "
     "breakdowns.",
     "reproduce": "Run a paper's chain: downloads, index, fine-tuning, RL, evaluations, report.",
-    "rehearse": "Run a recipe at its own size on a CPU, with a tiny model, and measure it.",
-    "doctor": "Check versions, patches and registrations, and the machine.",
+    "rehearse": "Run a recipe with its own batch, turns, contexts and images on a CPU, and measure "
+    "it.",
+    "doctor": "Check versions, the plugin and its patches, and the machine.",
 }
 """The first line of each command's help.
 

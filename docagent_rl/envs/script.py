@@ -185,6 +185,12 @@ class Script(TurnWriter[ConfigT, ScriptContext], ABC):
         """Return the configurations, `config` first, that a model made for it should handle."""
         return (config,)
 
+    def filling(self) -> Script[ConfigT]:
+        """Return a script whose turns show as much as they may, for rehearsals: by default this
+        one.
+        """
+        return self
+
     @abstractmethod
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """Return the possible moves and their weights for turns before the last one.

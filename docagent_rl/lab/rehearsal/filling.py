@@ -5,17 +5,15 @@ long as there is room.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.script import Act, Move, Script
+from docagent_rl.envs.script import Act, Move
 from docagent_rl.envs.turn_record import NO_RECORD
 from docagent_rl.lab.agents.random_turns import QuestionStatistics, RandomContext
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.doc_v_star.script import DocVStarScript
 
 ENDING = frozenset({Move.ANSWER, Move.FINISH})
 """The moves that end a trajectory."""
@@ -26,34 +24,6 @@ _FILLER = (
     "the report shows that sales of the year were higher than in the years before because the "
     "company sold more in the north and the costs in the table of the second part fell again"
 )
-
-
-class FullDocVStar(DocVStarScript):
-    """Opens as many pages in each turn as allowed, going through the document in order."""
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self._pages_per_turn = config.fetch.max_pages
-
-    def write(self, act: Act, state: Any) -> str:
-        """Write a turn (see `Script.write`); a fetch names the next pages."""
-        text = super().write(act, state)
-        if act.move is not Move.FETCH:
-            return text
-
-        # pages count from 1, and after the last page the first one follows again
-        first = (state.turn - 1) * self._pages_per_turn
-        positions = range(first, first + self._pages_per_turn)
-        pages = [position % state.num_pages + 1 for position in positions]
-
-        before, tag, _ = text.rpartition("<fetch_page>")
-        return f"{before}{tag}{pages}</fetch_page></action>"
-
-
-SCRIPTS: Mapping[str, type[Script]] = {"doc_v_star": FullDocVStar}
-"""Scripts that take the place of those with which a system's tiny model is made."""
-FILLING_MOVES: Mapping[str, frozenset[Move]] = {"doc_v_star": frozenset({Move.FETCH})}
-"""The moves before the last turn, where they are not all that the script offers."""
 
 
 class FillingPolicy:
@@ -77,8 +47,7 @@ class FillingPolicy:
         self, resources: TrajectoryResources, sample: Sample, context: int, seed: str
     ) -> None:
         system = resources.system
-        script = SCRIPTS.get(system.name, system.script)
-        if script is None:
+        if system.script is None:
             raise UserError(
                 f"system {system.name!r} has no script, so nothing fills its rows: set `script` of "
                 "its System"
@@ -86,8 +55,7 @@ class FillingPolicy:
         rng = random.Random(seed)
         pages = resources.services.store.document(sample.doc_id).num_pages
         turns = system.max_turns(resources.env_config)
-        self._script = script(resources.env_config)
-        self._moves = FILLING_MOVES.get(system.name)
+        self._script = system.script(resources.env_config).filling()
         self._codec = resources.codec
         self._context = context
         self._state = RandomContext(sample, turns, rng, pages, QuestionStatistics.of([sample]))
@@ -138,6 +106,4 @@ class FillingPolicy:
         return self._state.rng.choices(list(chosen), list(chosen.values()))[0]
 
     def _fills(self, move: Move) -> bool:
-        if self._state.last:
-            return move in ENDING
-        return move not in ENDING and (self._moves is None or move in self._moves)
+        return (move in ENDING) == self._state.last

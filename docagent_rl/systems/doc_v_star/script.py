@@ -1,7 +1,9 @@
 """Agents of Doc-V* without a model: thoughts in blocks, retrieval, fetching, answers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Protocol, cast
 
 from docagent_rl.envs.script import Act, Move, Script, ScriptContext, StateT, TurnWriter
 from docagent_rl.envs.scripted_agent import AgentState, ScriptedAgent
@@ -102,6 +104,10 @@ class DocVStarScript(_DocVStarWriter[ScriptContext], Script[DocVStarConfig]):
 
     warm_up: ClassVar = {"pool": 96, "short_steps": 180, "full_steps": 20}
 
+    def filling(self) -> DocVStarScript:
+        """See `Script.filling`."""
+        return FullDocVStar(self.config)
+
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
         search = 0.4 * self.config.retrieval.enabled
@@ -134,6 +140,28 @@ class DocVStarScript(_DocVStarWriter[ScriptContext], Script[DocVStarConfig]):
         # the pages just shown, or sometimes only the gold pages among them
         right = [ref.page for ref in state.brought if ref in state.gold]
         return right if right and state.chance(0.3) else state.shown
+
+
+class _Paged(Protocol):
+    num_pages: int
+
+
+class FullDocVStar(DocVStarScript):
+    """Opens as many pages in each turn as allowed, going through the document in order."""
+
+    def moves(self, context: ScriptContext) -> Mapping[Move, float]:
+        """See `Script.moves`."""
+        return super().moves(context) if context.last else {Move.FETCH: 1.0}
+
+    def argument(self, act: Act, state: ScriptContext) -> object:
+        """See `TurnWriter`; a fetch names the next pages."""
+        if act.move is not Move.FETCH:
+            return super().argument(act, state)
+        # pages count from 1, and after the last page the first one follows again
+        number = cast("_Paged", state).num_pages
+        first = (state.turn - 1) * self.config.fetch.max_pages
+        positions = range(first, first + self.config.fetch.max_pages)
+        return [position % number + 1 for position in positions]
 
 
 AGENT = DocVStarAgent
