@@ -29,11 +29,19 @@ def waiting_modules() -> list[str]:
 
 
 def import_named_modules() -> bool:
-    """Import each module in `MODULES_VARIABLE` once; return whether any was imported now."""
+    """Import each module in `MODULES_VARIABLE` once; return whether any was imported now.
+
+    Raises:
+        UserError: a module does not exist, or raises an exception; so does the next call.
+    """
     new = waiting_modules()
     _imported.update(new)  # before the imports: a module may look up what it registers
-    for name in new:
-        import_module(name, f"docagent.modules: {name}")
+    for number, name in enumerate(new):
+        try:
+            import_module(name, f"docagent.modules: {name}")
+        except UserError:
+            _imported.difference_update(new[number:])
+            raise
     return bool(new)
 
 

@@ -35,6 +35,7 @@ from docagent_rl.checks.refused_override import explained
 from docagent_rl.checks.step_time import TURN, StepSizes, TimeLine, step_time
 from docagent_rl.config import DocAgentConfig, copied, plain_section
 from docagent_rl.systems import get_system
+from docagent_rl.training.settings.layout import has_reference
 
 PROFILES = {TrainerKind.RL: (None, "cpu"), TrainerKind.SFT: (None, "sft_cpu")}
 """Each recipe is checked as it is, and with its CPU profile (`+profile=`)."""
@@ -197,7 +198,7 @@ def budget_of_recipe(
     Raises:
         UserError: Hydra cannot compose the recipe, or the sizes of its model are not known.
     """
-    run, _ = _sized_run(name, overrides, cluster)
+    run, *_ = _sized_run(name, overrides, cluster)
     return budget(run, seen(gpu_memory))
 
 
@@ -221,24 +222,37 @@ def step_time_of_recipe(
         card: the name or size of each GPU.
         row: tokens of a row; the longest by default.
         sampled: sampled tokens of a row; `TURN` in each turn by default.
-        searches: searches of a row.
+        searches: searches of a trajectory.
         search_s: seconds of the search service for each search.
 
     Raises:
-        UserError: as `budget_of_recipe`, or the card is not known.
+        UserError: as `budget_of_recipe`, the card is not known, or the model is a mixture of
+            experts.
     """
-    run, parsed = _sized_run(name, overrides, cluster)
+    run, parsed, config = _sized_run(name, overrides, cluster)
+    if parsed.model_family.endswith("_moe"):
+        raise UserError(
+            f"recipe {name}: the time of a mixture of experts is not computed, since only a part "
+            "of its parameters works on each token"
+        )
     system = get_system(parsed.system)
+    played = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    several = max(1, run.rows // played)
     tokens = min(row or run.server.longest, run.server.longest)
     turns = system.max_turns(system.parse_config(parsed.env))
-    text = min(sampled or turns * TURN, tokens)
+    text = min(sampled or turns * TURN // several, tokens)
     images = min(run.image_tokens, tokens - text)
-    sizes = StepSizes(tokens, images, text, searches, search_s)
+    reference = has_reference(config)
+    sizes = StepSizes(
+        tokens, images, text, searches / several, search_s, several=several, reference=reference
+    )
     cache = server_cache(run.server, seen(card_memory(card)))
     return step_time(run, sizes, speed(card), cache)
 
 
-def _sized_run(name: str, overrides: Sequence[str], cluster: Cluster) -> tuple[Run, DocAgentConfig]:
+def _sized_run(
+    name: str, overrides: Sequence[str], cluster: Cluster
+) -> tuple[Run, DocAgentConfig, DictConfig]:
     config = composed_recipe(name, overrides)
     config.merge_with(cluster.change)
     parsed = DocAgentConfig.parse(plain_section(config.docagent))
@@ -248,7 +262,7 @@ def _sized_run(name: str, overrides: Sequence[str], cluster: Cluster) -> tuple[R
             f"recipe {name}: the sizes of {config.actor_rollout_ref.model.path} are not known: "
             "download the model, and set actor_rollout_ref.model.path to its folder"
         )
-    return run, parsed
+    return run, parsed, config
 
 
 def composed_recipe(

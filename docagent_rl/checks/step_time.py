@@ -47,8 +47,12 @@ class StepSizes:
     row: int
     image: int
     sampled: int
-    searches: int = 0
+    searches: float = 0.0
     search_s: float = 0.0
+    several: int = 1
+    """Rows of a trajectory, which are played one after the other."""
+    reference: bool = False
+    """Whether the log-probs of a reference are computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,9 @@ def _rollout(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> Iterator[T
     gpus = run.gpus_per_node * run.nodes
     servers = max(1, gpus // server.gpus)
     read = run.rows * (sizes.row - sizes.sampled)
-    each = forward(server.model, sizes)
+    # all images are read, whatever was sampled
+    tower = _tower(server.model, sizes) * sizes.row / max(1, sizes.row - sizes.sampled)
+    each = forward(server.model, sizes) - _tower(server.model, sizes) + tower
     yield TimeLine(
         "reading prompts and pages",
         read * each / (gpus * speed.operations * PREFILL),
@@ -87,7 +93,7 @@ def _rollout(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> Iterator[T
     per_server = -(-run.rows // servers)
     # half of the row is there on average
     keys = max(1, server.trajectory * sizes.row // server.longest)
-    together = max(1, min(per_server, cache // keys))
+    together = max(1, min(per_server // sizes.several, cache // keys))
     steps = per_server * sizes.sampled / together
     bytes_read = server.weights + together * keys / 2
     yield TimeLine(
@@ -101,7 +107,7 @@ def _rollout(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> Iterator[T
         yield TimeLine(
             "searches",
             searches * sizes.search_s,
-            f"{searches:,} searches x {sizes.search_s:g} s of the service, if it is always busy",
+            f"{searches:,.0f} searches x {sizes.search_s:g} s of the service, if it is always busy",
         )
 
 
@@ -119,13 +125,14 @@ def _training(run: Run, sizes: StepSizes, speed: Speed) -> Iterator[TimeLine]:
         return TimeLine(part, tokens * each / rate, formula)
 
     yield line("old log-probs", forward(policy.model, sizes))
-    if run.reference is not None:
-        yield line("reference log-probs", forward(run.reference, sizes))
+    if sizes.reference:
+        yield line("reference log-probs", forward(policy.model, sizes))
     for critic in critics:
         yield line("values", forward(critic.model, sizes))
     for part in (*critics, policy):
-        # a backward pass costs two forward passes; with checkpointing, layers are computed again
-        passes = 4 if part.checkpointing else 3
+        # a backward pass costs two forward passes, or one if only adapters have gradients; with
+        # checkpointing, layers are computed again
+        passes = (4 if part.checkpointing else 3) - bool(part.adapters)
         each = passes * forward(part.model, sizes)
         if part.frozen_vision:
             each -= (passes - 1) * _tower(part.model, sizes)
@@ -143,7 +150,9 @@ def forward(model: Model, sizes: StepSizes) -> float:
     """
     attending = model.layers - model.linear_layers
     attention = 2 * attending * model.hidden * sizes.row
-    language = 2 * (model.parameters - model.vision - model.embeddings) + attention
+    # embeddings are looked up, but those that are the output head, too, are multiplied
+    looked_up = model.embeddings if model.head else 0
+    language = 2 * (model.parameters - model.vision - looked_up) + attention
     return language + _tower(model, sizes)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markdown import Markdown
 
+from docagent_rl.checks.recipe_list import TrainerKind, require_recipes
 from docagent_rl.commands.options import Overrides, Recipe, option
 
 
@@ -16,7 +17,9 @@ def rehearse_command(
     *,
     out: Path = option(..., "Folder of the rehearsal; its documents are used again."),
     steps: int = option(2, "Training steps.", min=1),
-    share: float = option(1.0, "Share of the recipe's batch that is played and trained."),
+    share: float = option(
+        1.0, "Share of the recipe's batch that is played and trained.", min=0.001, max=1.0
+    ),
     ranks: int = option(1, "Data-parallel ranks, each with a rollout server.", min=1),
     workers: int = option(2, "Agent workers.", min=1),
     search_s: float = option(0.0, "Seconds that a search takes in addition to BM25's.", min=0),
@@ -32,6 +35,7 @@ def rehearse_command(
 
     Example: docagent-rl rehearse vrag_rl_qwen2_5_vl_7b --out rehearsal --share 0.125
     """
+    require_recipes([recipe], kind=TrainerKind.RL)
     from docagent_rl.lab.rehearsal.rehearsing import rehearse_recipe
     from docagent_rl.lab.rehearsal.settings import RehearsalSettings
 

@@ -2,6 +2,7 @@ import sys
 
 import pytest
 
+from docagent_rl.base import user_code
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import load_modules, load_source
 
@@ -47,3 +48,13 @@ def test_a_module_of_the_user_that_is_not_there_is_named():
     load_modules(["json"])
     with pytest.raises(UserError, match=r"docagent\.modules: no_such_module"):
         load_modules(["no_such_module"])
+
+
+def test_a_module_that_fails_fails_again(tmp_path, monkeypatch):
+    (tmp_path / "good_of_two.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(user_code.MODULES_VARIABLE, "good_of_two,missing_of_two")
+    for _ in range(2):
+        with pytest.raises(UserError, match=r"docagent\.modules: missing_of_two"):
+            user_code.import_named_modules()
+    assert user_code.waiting_modules() == ["missing_of_two"]

@@ -6,7 +6,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.budget import Run, Server, Trained
 from docagent_rl.checks.cards import SPEEDS, Speed, speed
 from docagent_rl.checks.passes import Model, Tower
-from docagent_rl.checks.recipe_check import Cluster, step_time_of_recipe
+from docagent_rl.checks.recipe_check import Cluster, composed_recipe, step_time_of_recipe
 from docagent_rl.checks.step_time import (
     DECODING,
     PREFILL,
@@ -75,7 +75,8 @@ def test_each_part_by_hand():
     tokens = 40 * 1000
     assert found["old log-probs"] == pytest.approx(tokens * FORWARD / (4e12 * TRAINING))
     assert found["update of the policy"] == pytest.approx(3 * found["old log-probs"])
-    read = 40 * 900 * FORWARD / (4e12 * PREFILL)
+    tower = 2 * 200_000 * 4 * 0.5
+    read = 40 * (900 * (FORWARD - tower) + 1000 * tower) / (4e12 * PREFILL)
     assert found["reading prompts and pages"] == pytest.approx(read)
     # two servers with 20 trajectories each: 100 steps, in each of which a GPU reads its half of
     # the weights, and the keys and values of half of each row: 2 x 2 bytes x 2 layers x 16 / 2
@@ -94,7 +95,7 @@ def test_a_small_cache_plays_fewer_at_a_time_and_takes_more_steps():
 
 def test_a_reference_a_critic_and_checkpointing_add_passes():
     critic = Trained(MODEL, "critic", shards=4, tokens=2000, checkpointing=True)
-    found = seconds(step_time(run(critic, reference=MODEL), SIZES, CARD, cache=10**9))
+    found = seconds(step_time(run(critic), replace(SIZES, reference=True), CARD, cache=10**9))
     one = found["old log-probs"]
     assert found["reference log-probs"] == found["values"] == pytest.approx(one)
     assert found["update of the critic"] == pytest.approx(4 * one)
@@ -137,3 +138,32 @@ def test_a_recipe_and_a_card_by_name():
     assert speed("H100") == speed("80 GB") == SPEEDS["h100"]
     with pytest.raises(UserError, match="choose from a10"):
         speed("96")
+
+
+def test_tied_embeddings_are_multiplied_as_the_output_head():
+    tied = replace(MODEL, head=0)
+    assert forward(tied, SIZES) - forward(MODEL, SIZES) == pytest.approx(2 * 100_000)
+
+
+def test_with_adapters_frozen_weights_have_no_gradients():
+    adapted = Trained(MODEL, "policy", 4, 2000, checkpointing=True, adapters=1000)
+    found = seconds(step_time(run(trained=(adapted,)), SIZES, CARD, cache=10**9))
+    assert found["update of the policy"] == pytest.approx(3 * found["old log-probs"])
+    lora = step_time_of_recipe("vrag_rl_qwen2_5_vl_7b", ["+lora=gpu_80"], Cluster(1, 1), "80GB")
+    assert "reference log-probs" in seconds(lora)
+
+
+def test_rows_of_a_trajectory_follow_each_other():
+    sizes = replace(SIZES, several=4)
+    (line,) = [x for x in step_time(run(), sizes, CARD, 10**9) if x.part == "sampling"]
+    assert "of 5 trajectories" in line.formula
+    recipe = "mm_doc_r1_qwen3_4b", (), Cluster(1, 2), "80GB"
+    found = {x.part: x.formula for x in step_time_of_recipe(*recipe, searches=2, search_s=0.1)}
+    config = composed_recipe("mm_doc_r1_qwen3_4b")
+    trajectories = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    assert found["searches"].startswith(f"{2 * trajectories} searches")
+
+
+def test_mixtures_of_experts_are_refused():
+    with pytest.raises(UserError, match="mixture of experts"):
+        step_time_of_recipe("vrag_rl_qwen3_vl_30b_a3b", (), Cluster(1, 8), "80GB")

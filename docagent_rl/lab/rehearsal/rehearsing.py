@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
+from docagent_rl.base.user_code import load_modules
 from docagent_rl.checks.budget_table import budget_markdown
 from docagent_rl.checks.cards import card_memory
 from docagent_rl.checks.recipe_check import (
@@ -24,9 +26,10 @@ from docagent_rl.checks.recipe_check import (
 from docagent_rl.checks.step_time import time_markdown
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.rehearsal.meter import MemoryMeter, ProcessPart
+from docagent_rl.lab.rehearsal.paths import RehearsalPaths
 from docagent_rl.lab.rehearsal.report import Rehearsal
-from docagent_rl.lab.rehearsal.settings import PROFILE, RehearsalSettings, overrides_of
-from docagent_rl.lab.rehearsal.workspace import RehearsalPaths, make_workspace
+from docagent_rl.lab.rehearsal.settings import PROFILE, RehearsalSettings, overrides_of, quoted
+from docagent_rl.lab.rehearsal.workspace import make_workspace
 
 REPORT = "rehearsal.md"
 NUMBERS = "rehearsal.json"
@@ -47,44 +50,53 @@ def rehearse_recipe(
         overrides: changes of the recipe.
 
     Raises:
-        UserError: the recipe cannot be rehearsed.
+        UserError: the recipe cannot be rehearsed, or has a wrong key.
         InfrastructureError: the run ended with an error, which stands in its output.
     """
     plain = composed_recipe(recipe, overrides)
+    load_modules(tuple(plain.docagent.get("modules") or ()))
+    longest = int(plain.actor_rollout_ref.rollout.max_model_len)
     # absolute, as the trainer's processes run elsewhere
-    paths = RehearsalPaths(out.absolute() / "workspace")
+    workspace = out.absolute() / "workspace"
+    paths = RehearsalPaths(workspace, plain.docagent.model_family, longest)
+    run = new_folder(out.absolute())
     changes = [
         *overrides,
         f"+profile={PROFILE}",
-        *overrides_of(settings, plain, paths.workspace),
-        f"docagent.run_dir={out.absolute() / RUN}",
+        *overrides_of(settings, plain, paths),
+        f"docagent.run_dir={quoted(run)}",
     ]
     config = composed_recipe(recipe, changes)
     make_workspace(
         paths,
         DocAgentConfig.parse(plain_section(config.docagent)),
         questions=config.data.train_batch_size * settings.steps,
-        longest=int(config.actor_rollout_ref.rollout.max_model_len),
     )
     began = time.time()
     status, meter = _run(recipe, changes)
+    if status:
+        raise InfrastructureError(
+            f"the run of the rehearsal ended with status {status}; its last lines say why, and "
+            f"{run / 'console.log'} the rest"
+        )
     result = Rehearsal(
         recipe,
         settings.model_dump(mode="json"),
-        _start_seconds(out / RUN, began),
-        [_metrics(out / RUN, step) for step in range(1, settings.steps + 1)],
+        _start_seconds(run, began),
+        [_metrics(run, step) for step in range(1, settings.steps + 1)],
         {part.value: meter.parts[part] for part in ProcessPart if part in meter.parts},
         meter.loopback_bytes,
         _computed(recipe, overrides),
     )
-    if status:
-        raise InfrastructureError(
-            f"the run of the rehearsal ended with status {status}; its last lines say why, and "
-            f"{out / RUN / 'console.log'} the rest"
-        )
     atomic_write(out / NUMBERS, result.to_json())
     atomic_write(out / REPORT, result.to_markdown())
     return result
+
+
+def new_folder(out: Path) -> Path:
+    """Return a folder for a run that does not exist yet: a run in an old one would resume it."""
+    numbers = itertools.count(1)
+    return next(run for number in numbers if not (run := out / f"{RUN}_{number}").exists())
 
 
 def _run(recipe: str, overrides: Sequence[str]) -> tuple[int, MemoryMeter]:

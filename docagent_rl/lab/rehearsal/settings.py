@@ -8,11 +8,15 @@ from typing import Any
 
 from pydantic import Field
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
 from docagent_rl.envs.roles import RoleBackend
+from docagent_rl.lab.rehearsal.paths import RehearsalPaths
 
 PROFILE = "rehearsal"
 """The profile with everything that does not depend on the recipe (`recipes/profile/`)."""
+LOOP = "docagent_rl.lab.rehearsal.agent_loop"
+"""The module that takes the place of the agent loop."""
 JUDGE_VARIABLE = "DOCAGENT_REHEARSAL_JUDGE_S"
 """Environment variable with the seconds that a verdict takes."""
 _ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
@@ -43,21 +47,32 @@ def scaled(questions: int, share: float, parts: int) -> int:
     return parts * max(1, -(-round(questions * share) // parts))
 
 
-def overrides_of(settings: RehearsalSettings, recipe: Any, workspace: Path) -> Iterator[str]:
+def overrides_of(settings: RehearsalSettings, recipe: Any, paths: RehearsalPaths) -> Iterator[str]:
     """Yield the overrides that make a recipe a rehearsal, after the profile.
 
     Args:
         settings: the settings.
-        recipe: the recipe as it is.
-        workspace: the folder with documents, questions and the tiny model.
+        recipe: the recipe as it is, with the user's overrides.
+        paths: the folder with documents and questions, and the tiny model.
+
+    Raises:
+        UserError: the recipe's servers have GPUs of their own.
     """
-    whole_mini = int(recipe.actor_rollout_ref.actor.ppo_mini_batch_size)
-    mini = scaled(whole_mini, settings.share, settings.ranks)
-    questions = int(recipe.data.train_batch_size)
-    # MM-Doc-R1 has rows of several contexts, and one mini-batch for all of them
-    several = whole_mini < questions
-    batch = scaled(questions, settings.share, mini if several else settings.ranks)
-    yield f"docagent.workspace={workspace}"
+    mode = str(recipe.trainer.v1.trainer_mode)
+    if "separate" in mode:
+        raise UserError(
+            f"trainer.v1.trainer_mode is {mode}, whose servers have GPUs of their own: rehearse "
+            "another mode, such as docagent_sync"
+        )
+    batch, mini = batch_sizes(settings, recipe)
+    yield f"docagent.workspace={quoted(paths.workspace)}"
+    yield f"actor_rollout_ref.model.path={quoted(paths.model)}"
+    yield f"critic.model.path={quoted(paths.model)}"
+    modules = [LOOP, *(recipe.docagent.get("modules") or ())]
+    yield f"docagent.modules=[{','.join(modules)}]"
+    if recipe.docagent.get("text_retriever") is not None:
+        # one ranking stands in for both
+        yield "docagent.env.search.text_ranking=shared"
     yield f"data.train_batch_size={batch}"
     yield f"actor_rollout_ref.actor.ppo_mini_batch_size={mini}"
     if recipe.critic.enable:
@@ -71,3 +86,21 @@ def overrides_of(settings: RehearsalSettings, recipe: Any, workspace: Path) -> I
     yield f"docagent.retriever.options.seconds={settings.search_s}"
     for role in recipe.docagent.get("roles") or ():
         yield f"docagent.roles.{role}.backend={RoleBackend.EMBEDDED.value}"
+
+
+def batch_sizes(settings: RehearsalSettings, recipe: Any) -> tuple[int, int]:
+    """Return the questions of a step and verl's mini-batch, with the recipe's number of updates."""
+    questions = int(recipe.data.train_batch_size)
+    whole_mini = int(recipe.actor_rollout_ref.actor.ppo_mini_batch_size)
+    if whole_mini < questions:
+        mini = scaled(whole_mini, settings.share, settings.ranks)
+        return scaled(questions, settings.share, mini), mini
+    # MM-Doc-R1 has rows of several contexts, and one mini-batch for all of them
+    batch = scaled(questions, settings.share, settings.ranks)
+    return batch, scaled(batch, whole_mini / questions, settings.ranks)
+
+
+def quoted(path: Path) -> str:
+    """Return a path as a quoted string of Hydra's grammar."""
+    text = str(path).replace("'", "\\'")
+    return f"'{text}'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.store import DocumentStore
+from docagent_rl.lab.rehearsal.paths import RehearsalPaths
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import DocumentDifficulty
 from docagent_rl.lab.tiny.model import build_tiny_model
@@ -26,34 +27,8 @@ DOCUMENTS = 8
 """Reports, of 20 to 40 pages each."""
 
 
-@dataclass(frozen=True, slots=True)
-class RehearsalPaths:
-    """Paths of the parts of a rehearsal's workspace; the profile names the same paths."""
-
-    workspace: Path
-
-    @property
-    def store(self) -> Path:
-        """The document store."""
-        return self.workspace / "store"
-
-    @property
-    def index(self) -> Path:
-        """The index of BM25."""
-        return self.workspace / "index"
-
-    @property
-    def model(self) -> Path:
-        """The tiny model."""
-        return self.workspace / "models" / "rehearsal"
-
-    def data(self, split: Split) -> Path:
-        """Return the file of questions of a split."""
-        return self.workspace / "data" / f"{split.value}.parquet"
-
-
 def make_workspace(
-    paths: RehearsalPaths, parsed: DocAgentConfig, *, questions: int, longest: int, seed: int = 0
+    paths: RehearsalPaths, parsed: DocAgentConfig, *, questions: int, seed: int = 0
 ) -> None:
     """Make what is missing of a workspace.
 
@@ -61,13 +36,12 @@ def make_workspace(
         paths: where.
         parsed: the recipe's section `docagent`.
         questions: the number of questions to train on.
-        longest: the largest number of tokens of a context.
         seed: of documents and weights.
 
     Raises:
         UserError: the family has no tiny model, or one that sees images in other sizes.
     """
-    check_family(parsed.model_family)
+    check_family(paths.family)
     settings = SynthSettings(
         documents=DOCUMENTS, difficulties=(DocumentDifficulty.HARD,), seed=seed
     )
@@ -86,7 +60,7 @@ def make_workspace(
     atomic_write(paths.data(Split.VAL), parquet_bytes(repeated(asked, 8, Split.VAL)))
     texts = _texts(parsed, store, asked)
     build_tiny_model(
-        paths.model, family=parsed.model_family, seed=seed, texts=texts, longest=longest
+        paths.model, family=paths.family, seed=seed, texts=texts, longest=paths.longest
     )
 
 

@@ -15,6 +15,7 @@ import torch
 from ray.actor import ActorHandle
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
+from docagent_rl.base.user_code import import_named_modules
 from docagent_rl.rollout.images import EncodedImage, any_whole, join_features, join_patches
 from docagent_rl.rollout.patches import GRIDS
 from docagent_rl.training.agent_loop.loop import own_resources, validating
@@ -58,6 +59,8 @@ class DocAgentLoopWorker(_Worker):
         The run has `workers` workers, `on_node` of them on this node. `capacity` is the size of the
         run's image cache in bytes, `directory` its actor; with `None`, servers receive pixels.
         """
+        # here, where an error ends the run: later it would be that of a single trajectory
+        import_named_modules()
         self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
         self._resources = worker_resources(
             self.config,

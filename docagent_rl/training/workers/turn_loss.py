@@ -127,9 +127,23 @@ class TurnCountWorker(TrainingWorker):
         return super().train_batch(data)
 
 
+def row_turn_lengths(turn_index: Tensor, tokens: int) -> Tensor:
+    """Return the lengths of the turns of a row whose response has so many tokens.
+
+    A row with which verl fills up a mini-batch has a single token of its own, and all other fields
+    of the row that it was copied from: it counts as one turn.
+    """
+    if len(turn_index) != tokens:
+        return torch.tensor([tokens])
+    return turn_lengths(turn_index)
+
+
 def put_turn_lengths(batch: KVBatchMeta) -> KVBatchMeta:
     """Add to each row the lengths of its turns, for the policy's worker."""
-    data = tq.kv_batch_get(keys=batch.keys, partition_id=partition(batch), select_fields=[TURN])
-    lengths = [turn_lengths(row) for row in tensor(data, TURN).unbind()]
+    data = tq.kv_batch_get(
+        keys=batch.keys, partition_id=partition(batch), select_fields=[TURN, "response_mask"]
+    )
+    rows = zip(tensor(data, TURN).unbind(), tensor(data, "response_mask").unbind(), strict=True)
+    lengths = [row_turn_lengths(turn_index, len(mask)) for turn_index, mask in rows]
     fields = TensorDict({TURN_LENGTHS: _nested(lengths)}, batch_size=len(batch))
     return tq.kv_batch_put(keys=batch.keys, partition_id=partition(batch), fields=fields)

@@ -10,8 +10,9 @@ from transformers import AutoProcessor, AutoTokenizer
 from docagent_rl.checks.recipe_check import composed_recipe
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.lab.rehearsal.filling import FillingPolicy
+from docagent_rl.lab.rehearsal.paths import RehearsalPaths
 from docagent_rl.lab.rehearsal.settings import PROFILE, RehearsalSettings, overrides_of
-from docagent_rl.lab.rehearsal.workspace import RehearsalPaths, make_workspace
+from docagent_rl.lab.rehearsal.workspace import make_workspace
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
@@ -36,8 +37,7 @@ def folder(tmp_path_factory):
 
 def resources_of(run, paths: RehearsalPaths) -> TrajectoryResources:
     parsed = DocAgentConfig.parse(plain_section(run.docagent))
-    longest = int(run.actor_rollout_ref.rollout.max_model_len)
-    make_workspace(paths, parsed, questions=4, longest=longest)
+    make_workspace(paths, parsed, questions=4)
     tokenizer = AutoTokenizer.from_pretrained(paths.model)
     seeing = parsed.model_family != "qwen3"
     processor = AutoProcessor.from_pretrained(paths.model) if seeing else None
@@ -47,14 +47,13 @@ def resources_of(run, paths: RehearsalPaths) -> TrajectoryResources:
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_rows_are_filled_until_the_last_turn_answers(name, folder):
     recipe = composed_recipe(RECIPES[name])
-    # the family decides about the model; documents and index are the same for all
-    paths = RehearsalPaths(folder / recipe.docagent.model_family)
-    changes = overrides_of(RehearsalSettings(), recipe, paths.workspace)
+    context = int(recipe.actor_rollout_ref.rollout.max_model_len)
+    paths = RehearsalPaths(folder, recipe.docagent.model_family, context)
+    changes = overrides_of(RehearsalSettings(), recipe, paths)
     run = composed_recipe(RECIPES[name], [f"+profile={PROFILE}", *changes])
     resources = resources_of(run, paths)
     sample = read_parquet(paths.data(Split.TRAIN))[0]
     trajectory = Trajectory("a", 0, 1, "train", sample.to_dict(), name)
-    context = int(run.actor_rollout_ref.rollout.max_model_len)
     policy = FillingPolicy(resources, sample, context, "seed")
 
     async def generate(ids, images, max_tokens):

@@ -4,8 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed_recipe
-from docagent_rl.lab.rehearsal.settings import PROFILE, RehearsalSettings, overrides_of, scaled
+from docagent_rl.lab.rehearsal.paths import RehearsalPaths
+from docagent_rl.lab.rehearsal.settings import (
+    LOOP,
+    PROFILE,
+    RehearsalSettings,
+    batch_sizes,
+    overrides_of,
+    quoted,
+    scaled,
+)
 
 
 @given(st.integers(1, 1024), st.floats(0.001, 1), st.integers(1, 16))
@@ -29,7 +39,9 @@ def test_a_share_of_a_batch_can_be_divided(questions, share, parts):
 def test_a_rehearsal_has_the_recipes_sizes(name, tmp_path):
     recipe = composed_recipe(name)
     settings = RehearsalSettings(share=0.5, ranks=2, judge_s=0.25, search_s=0.5)
-    changes = list(overrides_of(settings, recipe, tmp_path))
+    longest = recipe.actor_rollout_ref.rollout.max_model_len
+    paths = RehearsalPaths(tmp_path, recipe.docagent.model_family, longest)
+    changes = list(overrides_of(settings, recipe, paths))
     config = composed_recipe(name, [f"+profile={PROFILE}", *changes])
     for section in ("env", "rollout", "model_family"):
         assert config.docagent[section] == recipe.docagent[section]
@@ -48,3 +60,50 @@ def test_a_rehearsal_has_the_recipes_sizes(name, tmp_path):
     variables = config.ray_kwargs.ray_init.runtime_env.env_vars
     assert variables.DOCAGENT_REHEARSAL_JUDGE_S == "0.25"
     assert Path(config.docagent.store) == tmp_path / "store"
+    assert Path(config.actor_rollout_ref.model.path) == paths.model
+    assert list(config.docagent.modules) == [LOOP]
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "sizes"),
+    [
+        ("vrag_rl_qwen2_5_vl_7b", 1.0, (32, 16)),
+        ("vrag_rl_qwen2_5_vl_7b", 0.125, (4, 2)),
+        # one update, as in the recipe
+        ("mm_doc_r1_qwen3_8b", 1.0, (4, 16)),
+        ("mm_doc_r1_qwen3_8b", 0.125, (1, 4)),
+    ],
+)
+def test_a_share_has_the_recipes_number_of_updates(name, share, sizes):
+    assert batch_sizes(RehearsalSettings(share=share), composed_recipe(name)) == sizes
+
+
+def changed(name, tmp_path, *overrides):
+    recipe = composed_recipe(name, overrides)
+    paths = RehearsalPaths(tmp_path, recipe.docagent.model_family, 1000)
+    changes = overrides_of(RehearsalSettings(), recipe, paths)
+    return composed_recipe(name, [*overrides, f"+profile={PROFILE}", *changes])
+
+
+def test_the_users_modules_are_imported_too(tmp_path):
+    config = changed("vrag_rl_qwen2_5_vl_7b", tmp_path, "docagent.modules=[mine]")
+    assert list(config.docagent.modules) == [LOOP, "mine"]
+
+
+def test_one_ranking_stands_in_for_both_of_a_hybrid(tmp_path):
+    config = changed("alden_hybrid_qwen2_5_vl_7b", tmp_path)
+    assert config.docagent.text_retriever is None
+    assert config.docagent.env.search.text_ranking == "shared"
+
+
+def test_servers_with_gpus_of_their_own_are_refused(tmp_path):
+    mode = "trainer.v1.trainer_mode=docagent_separate_async"
+    with pytest.raises(UserError, match="rehearse another mode"):
+        changed("vrag_rl_qwen2_5_vl_7b", tmp_path, mode)
+
+
+def test_folders_may_have_any_name(tmp_path):
+    folder = tmp_path / "it's a=b, (1) ü"
+    config = changed("vrag_rl_qwen2_5_vl_7b", folder)
+    assert Path(config.docagent.workspace) == folder
+    assert quoted(Path("a'b")) == r"'a\'b'"

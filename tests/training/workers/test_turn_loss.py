@@ -11,6 +11,7 @@ from docagent_rl.training.workers.turn_loss import (
     TURN_LENGTHS,
     TURNS,
     TurnMeanLoss,
+    row_turn_lengths,
     trained_turns,
 )
 from tests.training.workers.batches import actor, batch, gradients, nested, ragged
@@ -70,3 +71,10 @@ def test_outputs_may_be_concatenated():
     outputs = data["own"].values(), data["own"]
     found = [loss(model_output={"log_probs": each}, data=data)[0] for each in outputs]
     assert found[0] == found[1]
+
+
+def test_a_row_with_which_verl_fills_up_is_one_turn():
+    """It keeps the turns of the row that it was copied from, and has one token."""
+    copied = torch.tensor([0, 0, -1, 1])
+    assert row_turn_lengths(copied, 4).tolist() == [3, 1]
+    assert row_turn_lengths(copied, 1).tolist() == [1]
