@@ -118,7 +118,7 @@ class MemoryMeter:
                     command = " ".join(process.cmdline())
                     part = ProcessPart.DRIVER if is_driver else part_of(command)
                     memory = process.memory_info()
-                    # what is exact, takes a look at every page of a process
+                    # psutil's exact number walks through all pages of the process, which is slow
                     sizes[part].append(max(0, memory.rss - getattr(memory, "shared", 0)))
         sizes[ProcessPart.SHARED] = [max(0, _shared_bytes() - self._shared)]
         for part, found in sizes.items():

@@ -76,8 +76,8 @@ def rehearse_recipe(
     status, meter = _run(recipe, changes)
     if status:
         raise InfrastructureError(
-            f"the run of the rehearsal ended with status {status}; its last lines say why, and "
-            f"{run / 'console.log'} the rest"
+            f"the rehearsal's run ended with status {status}: its error is in the lines above, its "
+            f"whole output in {run / 'console.log'}"
         )
     result = Rehearsal(
         recipe,

@@ -57,7 +57,9 @@ def arranged_by_turn(data: TensorDict) -> TurnRows:
 
 def trained_turns(data: TensorDict) -> int:
     """Count the turns of a batch that have at least one token to train."""
-    return int(arranged_by_turn(data).arranged(read_rows(data).trained).any(dim=1).sum())
+    rows = read_rows(data)
+    turns = TurnRows(flat(data, TURN_LENGTHS).tolist(), rows.real)
+    return int(turns.arranged(rows.trained).any(dim=1).sum())
 
 
 class TurnMeanLoss:

@@ -15,7 +15,7 @@ from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.workers.critic import CriticWorker
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.loss_batches import MASKS, add_numbers, make_batch
-from tools.gpu_check.loss_reference import MODES, TRAJECTORY, Objective
+from tools.gpu_check.loss_reference import MODES, TRAJECTORY, TURN, Objective
 from tools.gpu_check.loss_update import POLICY_WORKER, Layout, differences
 from tools.gpu_check.workers import POLICY, VALUE, Settings, make_worker, response_outputs
 
@@ -37,8 +37,9 @@ def run(machine: Machine, folder: Path) -> Result:
         for mode, (trained, observed) in zip(MODES, DIVERGENCES, strict=True)
     ]
     by_trajectory = Objective(TRAJECTORY, kl_type="k3")
+    by_turn = Objective(TURN, kl_type="k2", observation=0.3)
     policy = make_worker(path, Settings(lr=0.0), POLICY, POLICY_WORKER)
-    errors = _compare("policy", policy, [*goals, by_trajectory])
+    errors = _compare("policy", policy, [*goals, by_trajectory, by_turn])
     errors |= _compare("critic", make_worker(path, Settings(lr=0.0), VALUE, CriticWorker), goals)
     worst = max(errors, key=lambda name: errors[name])
     return passed(
