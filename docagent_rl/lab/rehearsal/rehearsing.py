@@ -34,6 +34,8 @@ from docagent_rl.lab.rehearsal.workspace import make_workspace
 REPORT = "rehearsal.md"
 NUMBERS = "rehearsal.json"
 RUN = "run"
+RAY_ADDRESS = "RAY_ADDRESS"
+"""Environment variable with the cluster to which Ray attaches."""
 CARD = "h100"
 """The GPU for which time and memory are computed."""
 
@@ -104,7 +106,9 @@ def _run(recipe: str, overrides: Sequence[str]) -> tuple[int, MemoryMeter]:
     name = Path(recipe).stem if recipe.endswith(".yaml") else recipe
     where = ["--config-dir", str(Path(recipe).parent)] if recipe.endswith(".yaml") else []
     command = [sys.executable, "-m", "verl.trainer.main_ppo", *where, "--config-name", name]
-    environment = {**os.environ, "VERL_PLATFORM": "cpu"}
+    # on this machine alone, whatever cluster the shell is attached to
+    environment = {name: value for name, value in os.environ.items() if name != RAY_ADDRESS}
+    environment["VERL_PLATFORM"] = "cpu"
     with (
         subprocess.Popen([*command, *overrides], env=environment) as process,
         MemoryMeter(process.pid) as meter,
