@@ -14,16 +14,15 @@ from docagent_rl.checkpoints.inspection import (
     CheckpointState,
     Verdict,
     inspect,
-    world_sizes,
 )
 from docagent_rl.checkpoints.manifest import (
     CheckpointCheck,
-    file_names,
     read_tracker,
     step_folder,
     step_folders,
     step_of,
 )
+from docagent_rl.checkpoints.ranks import check_ranks
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +71,9 @@ def choose_checkpoint(config: DictConfig, check: CheckpointCheck) -> None:
     if choice.notice:
         logger.warning(choice.notice)
     if choice.folder is not None:
-        _check_processes(config, choice.folder, parts)
+        notice = check_ranks(config, choice.folder, parts)
+        if notice is not None:
+            logger.warning(notice)
     if choice.by_itself:
         return
     with open_dict(config):
@@ -199,21 +200,3 @@ def _parts(config: DictConfig) -> tuple[str, ...]:
     enabled = config.critic.enable
     critic = config.algorithm.adv_estimator == "gae" if enabled is None else enabled
     return (ACTOR, CRITIC) if critic else (ACTOR,)
-
-
-def _check_processes(config: DictConfig, folder: Path, parts: Sequence[str]) -> None:
-    """Refuse shards that were saved by a different number of processes, which FSDP cannot load."""
-    if config.actor_rollout_ref.actor.strategy not in _FSDP:
-        return
-    processes = config.trainer.nnodes * config.trainer.n_gpus_per_node
-    names = file_names(folder)
-    for part in parts:
-        sizes = world_sizes(names, part)
-        if sizes and processes not in sizes:
-            saved = " or ".join(map(str, sorted(sizes)))
-            raise UserError(
-                f"{folder / part} was saved by {saved} processes, but this run has {processes} "
-                "(trainer.nnodes * trainer.n_gpus_per_node) and cannot load it: use the same "
-                "number, or merge the model with `python -m verl.model_merger`, set "
-                "actor_rollout_ref.model.path to it, and set trainer.resume_mode=disable"
-            )

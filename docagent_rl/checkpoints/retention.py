@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from docagent_rl.checkpoints.inspection import DATA, QUEUE, CheckpointState, inspect
+from docagent_rl.checkpoints.inspection import DATA, QUEUE, CheckpointState, inspect, is_shard
 from docagent_rl.checkpoints.manifest import (
     UNFINISHED,
     CheckpointCheck,
+    file_names,
     mark_unfinished,
     step_folders,
     step_of,
@@ -57,8 +58,14 @@ class Retention:
         return whole
 
     def make_room(self, folder: Path) -> None:
-        """Remove checkpoints before one is saved to `folder`, but never the last complete one."""
+        """Remove checkpoints before one is saved to `folder`, but never the last complete one.
+
+        Shards of an earlier save to the same folder are removed first: another number of ranks
+        would not overwrite them.
+        """
         mark_unfinished(folder)
+        for name in filter(is_shard, file_names(folder)):
+            (folder / name).unlink()
         for saved in self._saved.values():
             saved[:] = [path for path in saved if path != folder]
         for part, number in self._keep.items():

@@ -1,4 +1,5 @@
 import copy
+import json
 import re
 import shutil
 from functools import cache
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, sealing
 from docagent_rl.checkpoints.resume import choose_checkpoint, named_checkpoint
+from docagent_rl.checkpoints.sharding import RECORD
 from docagent_rl.checks.recipe_check import composed_recipe
 from tests.checkpoints.saved import cut, flip, save
 
@@ -140,11 +142,58 @@ def test_a_critic_has_to_be_there_where_one_is_trained(tmp_path):
     assert settled(tmp_path, ALDEN) == at(tmp_path, 1)
 
 
-def test_another_number_of_processes_and_asynchronous_saves_are_refused(tmp_path):
+def test_another_number_of_ranks_goes_on_with_a_notice(tmp_path, caplog):
+    save(tmp_path, 1, ranks=2, critic=True)
+    for recipe in (GRPO, ALDEN):
+        caplog.clear()
+        assert settled(tmp_path, recipe) == BY_VERL
+        assert re.search(r"saved by 2 ranks, and this run has 1\b", caplog.text)
+        caplog.clear()
+        assert settled(tmp_path, recipe, **{"trainer.n_gpus_per_node": 2}) == BY_VERL
+        assert not caplog.records
+
+
+def test_shards_of_an_earlier_save_by_other_ranks_do_not_count(tmp_path, caplog):
+    """verl alone does not remove them when the step is saved again."""
+    save(tmp_path, 1, ranks=1, check=None)
     save(tmp_path, 1, ranks=2)
-    with pytest.raises(UserError, match=r"actor.*\b2\b.*\b1\b"):
-        settled(tmp_path)
+    assert settled(tmp_path) == BY_VERL
+    assert "saved by 2 ranks" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"actor_rollout_ref.actor.strategy": "fsdp"}, "4 ranks with FSDP1"),
+        (
+            {"actor_rollout_ref.actor.fsdp_config.fsdp_size": 2},
+            "2 x 2 ranks with HSDP",
+        ),
+        ({"critic.fsdp.fsdp_size": 1}, "critic was saved by .* 4 x 1 ranks with HSDP"),
+    ],
+)
+def test_shards_that_cannot_be_distributed_anew_are_refused(tmp_path, changes, named):
+    folder = save(tmp_path, 1, ranks=2, critic=True)
+    ranks = {"trainer.n_gpus_per_node": 4}
+    assert settled(tmp_path, ALDEN, **ranks) == BY_VERL
+    with pytest.raises(UserError, match=named) as caught:
+        settled(tmp_path, ALDEN, **ranks, **changes)
+    assert "Resume with 2 ranks" in str(caught.value)
+    assert settled(tmp_path, ALDEN, **changes | {"trainer.n_gpus_per_node": 2}) == BY_VERL
+    (folder / "actor" / RECORD).write_text(json.dumps({"FSDP_version": 1, "world_size": 2}))
+    with pytest.raises(UserError, match="saved by 2 ranks with FSDP1"):
+        settled(tmp_path, ALDEN, check=CheckpointCheck.SIZES, **ranks)
+
+
+def test_without_a_record_the_number_has_to_be_the_same(tmp_path):
+    folder = save(tmp_path, 1, ranks=2, check=None)
+    (folder / "actor" / RECORD).unlink()
     assert settled(tmp_path, **{"trainer.n_gpus_per_node": 2}) == BY_VERL
+    with pytest.raises(UserError, match=rf"actor was saved by 2 ranks.*{RECORD}.*restore"):
+        settled(tmp_path)
+
+
+def test_asynchronous_saves_are_refused(tmp_path):
     with pytest.raises(UserError, match="async_save=true"):
         settled(tmp_path, **{"actor_rollout_ref.actor.checkpoint.async_save": True})
 

@@ -43,6 +43,17 @@ def test_one_whole_checkpoint_is_there_at_any_time(tmp_path, keep, during, after
     assert [step_of(path) for path in step_folders(tmp_path)] == after
 
 
+def test_a_step_that_is_saved_again_by_other_ranks_keeps_no_earlier_shards(tmp_path):
+    retention = Retention({"actor": None})
+    folder = save(tmp_path, 1, ranks=2)
+    retention.make_room(folder)
+    retention.add(save(tmp_path, 1, ranks=1))
+    names = [path.name for path in (folder / "actor").glob("*.pt")]
+    assert len(names) == 3
+    assert all("_world_size_1_" in name for name in names)
+    assert whole(tmp_path) == [1]
+
+
 def test_parts_have_limits_of_their_own(tmp_path):
     saved(Retention({"actor": 1, "critic": None}), tmp_path, 1, 2)
     first = tmp_path / "global_step_1"
