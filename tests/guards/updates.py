@@ -15,9 +15,11 @@ from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.checks.recipe_check import composed_recipe as recipe
 from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.patches.shared_vision_passes import TOWER
 from docagent_rl.training.workers.extensions import composed_class
 from docagent_rl.training.workers.policy import policy_kinds
 from tests.training import engines
+from tests.training.vision.shared_engine import PAGES, batches, counts
 from tests.training.workers.batches import actor, nested
 
 FLASH = {
@@ -96,12 +98,42 @@ def with_mask(data: TensorDict, rows: list[Tensor]) -> TensorDict:
     return data
 
 
+def shared(path: Path, image: int) -> dict[str, Any]:
+    """Return what rows that share pages differ by from rows with features of their own, with a
+    trained and with a frozen tower, and the images that a frozen one computed in two passes.
+    """
+    data, own = batches(image, PAGES)
+    trained = engines.worker(worker_of("vrag_rl_qwen2_5_vl_7b"), path, rows=4)
+    frozen = engines.worker(worker_of("doc_v_star_qwen2_5_vl_7b"), path, rows=2)
+    passes = [engines.outputs(frozen, data, "log_probs") for _ in range(2)]
+    computed = counts(frozen)
+    # other micro-batches, so that pages are computed in other company
+    pairs = tu.index_select_tensor_dict(data, [2, 0, 3, 1])
+    getattr(frozen.engine, TOWER).forget()
+    engines.outputs(frozen, pairs, "log_probs")
+    passes.append(engines.outputs(frozen, data, "log_probs"))
+    first, *others = passes
+    return {
+        "gradients": engines.apart(
+            engines.update(trained, data)[0], engines.update(trained, own)[0]
+        ),
+        "bits": [
+            all(torch.equal(a, b) for a, b in zip(first, other, strict=True)) for other in others
+        ],
+        "computed": computed,
+    }
+
+
 def report(folder: Path) -> dict[str, Any]:
     text = engines.once(engines.text_model, folder / "text")
     found: dict[str, Any] = {"masked": masked(text)}
     path, image = engines.picture_model(folder)
     data = engines.with_numbers(engines.picture_batch(image))
-    return found | {"frozen": frozen(path, data), "together": together(path, data)}
+    return found | {
+        "frozen": frozen(path, data),
+        "shared": shared(path, image),
+        "together": together(path, data),
+    }
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ one by one.
 On two ranks: rows whose positions the ranks share (Ulysses) against rows that each has.
 """
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from typing import Any
 import torch
 from tensordict import TensorDict
 from torch import Tensor, distributed
+from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.positions import ObservationRule
+from docagent_rl.training.compact_positions import compact
+from docagent_rl.training.trainer.passes import TWICE
 from docagent_rl.training.workers.critic import VALUE_MASK, CriticWorker
 from docagent_rl.training.workers.observation_kl import ObservationKlLoss
 from docagent_rl.training.workers.policy import PolicyWorker
@@ -60,6 +64,28 @@ def numbers(
 def rows(made: TrainingWorker, data: TensorDict, name: str) -> dict[str, Tensor]:
     found = engines.outputs(made, data, name, calculate_entropy=name == "entropy")
     return {str(number): row for number, row in enumerate(found)}
+
+
+def with_positions(data: TensorDict, make: Callable[[Tensor], Tensor]) -> TensorDict:
+    """Return a batch with position ids that are made of those of each row."""
+    rows = [make(row) for row in data["position_ids"].unbind()]
+    data = data.copy()
+    data["position_ids"] = tu.nested_tensor_from_tensor_list(rows)
+    return data
+
+
+def difference_by_compact_rows(made: TrainingWorker, data: TensorDict, name: str) -> float:
+    """Return the largest difference that rows as workers fetch them make in outputs and
+    gradients.
+    """
+    axes = torch.tensor([[1], [2], [3], [2]])
+    whole = with_positions(data, lambda row: row // axes)
+    trains = not made.engine_config.forward_only
+    found, expected = (
+        {**rows(made, each, name), **(engines.update(made, each)[0] if trains else {})}
+        for each in (with_positions(whole, compact).exclude(*TWICE), whole)
+    )
+    return max(float((found[key] - expected[key]).abs().max()) for key in expected)
 
 
 def values(made: TrainingWorker, data: TensorDict) -> dict[str, Any]:
@@ -121,11 +147,14 @@ def on_one_rank(folder: Path) -> dict[str, Any]:
         "spread": {name: float(plain[name]["0"].std()) for name in ("log_probs", "values")}
     }
     passes = {"rows": micro_batches(policy, data)}
+    compacts = {"critic": difference_by_compact_rows(critic, data, "values")}
+    compacts["rows"] = difference_by_compact_rows(policy, data, "log_probs")
     # from the first of `FLAT` on verl's changes of the model's classes are in place
     for name, options in (PADDED | FLAT).items():
         made = engines.worker(PolicyWorker, path, **options)
         given = numbers(made, data, image, MODES if name in PADDED else MODES[:1])
         passes[name] = micro_batches(made, data)
+        compacts[name] = difference_by_compact_rows(made, data, "log_probs")
         if name in ("packed", "flash, whole batch"):
             other = engines.worker(CriticWorker, path, **options)
             for key, parameter in head(other).items():
@@ -138,7 +167,8 @@ def on_one_rank(folder: Path) -> dict[str, Any]:
     found["reference"] = {
         "log_probs": engines.apart(rows(reference, data, "log_probs"), plain["log_probs"])
     }
-    return found | {"micro_batches": passes, "targets": targets}
+    compacts["reference"] = difference_by_compact_rows(reference, data, "log_probs")
+    return found | {"micro_batches": passes, "targets": targets, "compact": compacts}
 
 
 def all_to_all(

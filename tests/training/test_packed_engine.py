@@ -8,6 +8,7 @@ pytestmark = pytest.mark.slow
 
 MODULE = "tests.training.packed_engine"
 FLASH = [f"flash, {name}" for name in ("whole batch", "checkpointing", "fused")]
+FLAT = [*FLASH, "flash, determined"]
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +16,7 @@ def report(tmp_path_factory, warm_python) -> dict:
     return last_report(warm_python, MODULE, tmp_path_factory.mktemp("packed"))
 
 
-@pytest.mark.parametrize("variant", ["packed", "fused", *FLASH, "flash, determined", "reference"])
+@pytest.mark.parametrize("variant", ["packed", "fused", *FLAT, "reference"])
 def test_numbers_and_gradients_are_those_of_rows_one_by_one(report, variant):
     found = report[variant]
     assert max(found.values()) < 1e-5, found
@@ -29,6 +30,11 @@ def test_what_was_compared(report):
     assert report["flash, whole batch"].keys() == said | critics
     wanted = {"rows": 4, "packed": 2, "fused": 2, FLASH[0]: 1}
     assert report["micro_batches"].items() >= wanted.items()
+
+
+def test_rows_as_workers_fetch_them_change_no_bit(report):
+    assert report["compact"].keys() == {"critic", "rows", "packed", "fused", *FLAT, "reference"}
+    assert set(report["compact"].values()) == {0.0}
 
 
 def test_a_critics_loss_is_the_mean_over_tokens_with_a_target(report):

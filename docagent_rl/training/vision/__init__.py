@@ -1,0 +1,1 @@
+"""Vision towers that compute the features of an image once for all rows that show it."""
