@@ -22,6 +22,8 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from benchmarks.costs import RECORDS, STORE, StepCosts
 from benchmarks.full_trajectories import MadeTrajectory, TrajectoryBatch
+from docagent_rl.lab.sft.dataset import position_ids
+from docagent_rl.rollout.patches import GRIDS
 from docagent_rl.rollout.trajectory import filled_line
 from docagent_rl.training.agent_loop.output import (
     TRAJECTORY,
@@ -30,6 +32,7 @@ from docagent_rl.training.agent_loop.output import (
     DocAgentLoopOutput,
     training_rows,
 )
+from docagent_rl.training.compact_positions import compact
 from docagent_rl.training.trainer.archive import turn_log_probs, write_lines
 from docagent_rl.training.trainer.passes import Pass
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, fetch_lines
@@ -196,13 +199,13 @@ class RowTraffic:
                 TRAJECTORY: made.trajectory.to_json(),
             }
         ids = torch.cat([fields["prompts"], fields["responses"]])
-        # Qwen2.5-VL has four position ids for each token, a text model has one
-        is_text_model = self.batch.resources.processor is None
-        positions_shape = (len(ids),) if is_text_model else (4, len(ids))
+        # a text model has one position id for each token
+        rotary = self.batch.resources.processor if GRIDS in images else None
+        positions = position_ids(ids, images, rotary)
         return fields | {
             "loss_mask": fields["response_mask"],
             "input_ids": ids,
-            "position_ids": torch.zeros(positions_shape, dtype=torch.int64),
+            "position_ids": compact(positions) if self.compact else positions,
             "multi_modal_inputs": images,
             "sample": json.dumps(made.trajectory.sample),
             "raw_prompt": made.trajectory.prompt,

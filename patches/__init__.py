@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from docagent_rl.patches import (
     byte_patches,
+    checkpoint_of_other_ranks,
+    compact_rows,
     equal_length_position_ids,
     flash_attention_by_torch,
     fsdp2_unpinned_offload,
@@ -37,6 +39,7 @@ from docagent_rl.patches import (
     resumed_reply_fields,
     root_logger_level,
     sft_resume_at_epoch_end,
+    shared_vision_passes,
     torch_store_loopback,
     tracking_with_console,
     value_model_attention,
@@ -85,6 +88,7 @@ ALL_PATCHES: tuple[Patch, ...] = (
     geo_mean_of_rows.PATCH,
     value_model_attention.PATCH,
     value_model_packed_rows.PATCH,
+    compact_rows.PATCH,
     equal_length_position_ids.PATCH,
     fused_forward_of_one_model.PATCH,
     fused_forward_with_images.PATCH,
@@ -92,9 +96,11 @@ ALL_PATCHES: tuple[Patch, ...] = (
     ray_loopback.PATCH,
     torch_store_loopback.PATCH,
     byte_patches.PATCH,
+    shared_vision_passes.PATCH,
     other_processors.PATCH,
     resumed_reply_fields.PATCH,
     root_logger_level.PATCH,
+    checkpoint_of_other_ranks.PATCH,
     sft_resume_at_epoch_end.PATCH,
     message_queue_memory.PATCH,
 )

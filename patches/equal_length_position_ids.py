@@ -18,6 +18,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from tensordict import TensorDict
+from torch import Tensor
 
 from docagent_rl.training.patching import TRAINING, Patch, replace
 
@@ -30,7 +31,7 @@ def _apply(module: ModuleType) -> None:
 
     def maybe_fix_3d_position_ids(data: TensorDict) -> None:
         nested = data.get(FIELD, None)
-        if nested is not None and nested.is_nested and nested.dim() == 3:
+        if isinstance(nested, Tensor) and nested.is_nested and nested.dim() == 3:
             values = nested._values
             offsets = nested.offsets()
             rows = len(offsets) - 1

@@ -92,6 +92,17 @@ class PageDirectory:
         self._readers = +self._readers
         self._make_room()
 
+    async def forget(self) -> None:
+        """Forget all images: those that a worker has put into the store are lost if it dies.
+
+        Nobody waits for an image any more.
+        """
+        for pending in self._pending.values():
+            pending.cancel()
+        for known in (self._pending, self._kept, self._named, self._readers):
+            known.clear()
+        self._held = 0
+
     async def images(self, keys: Sequence[str]) -> list[NamedImage]:
         """Return the images that rows refer to.
 
@@ -193,7 +204,7 @@ def fetch_images(row: Mapping[str, Any]) -> dict[str, Tensor]:
     """
     if NAMES not in row:
         return dict(row)
-    layout, patches = _read(row[NAMES])
+    layout, patches = fetch_named(row[NAMES])
     return {PATCHES: torch.cat(patches), FORMAT: layout.field(), **_rest(row)}
 
 
@@ -207,7 +218,7 @@ def join_named(
     Raises:
         ray.exceptions.RayError: the images do not exist any more.
     """
-    read = [_read(row[NAMES]) for row in rows if NAMES in row]
+    read = [fetch_named(row[NAMES]) for row in rows if NAMES in row]
     patches = [image for _, images in read for image in images]
     made = unpack_each(patches, read[0][0], device=device)
     return {"pixel_values": made, **join([_rest(row) for row in rows])}
@@ -217,8 +228,12 @@ def _rest(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != NAMES}
 
 
-def _read(names: Sequence[str]) -> tuple[PatchFormat, list[Tensor]]:
-    """Return the patches of images in the store's memory, without a copy."""
+def fetch_named(names: Sequence[str]) -> tuple[PatchFormat, list[Tensor]]:
+    """Return the patches of images in the store's memory, without a copy, given `NAMES` of a row.
+
+    Raises:
+        ray.exceptions.RayError: the images do not exist any more.
+    """
     directory, *keys = names
     found: list[NamedImage] = ray.get(_directory(directory).images.remote(keys))
     handles = list(dict.fromkeys(image.handle for image in found))

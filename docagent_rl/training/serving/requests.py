@@ -121,9 +121,14 @@ def servers_of(run: DictConfig) -> int:
     GPUs.
     """
     rollout = run.actor_rollout_ref.rollout
-    sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
-    needed = math.prod(int(rollout.get(name) or 1) for name in sizes)
+    needed = server_processes(rollout)
     apart = int(rollout.get("nnodes") or 0) * int(rollout.get("n_gpus_per_node") or 0)
     nodes = OmegaConf.select(run, "trainer.nnodes", default=1)
     together = int(nodes) * int(OmegaConf.select(run, "trainer.n_gpus_per_node", default=1))
     return max(1, (apart or together) // needed)
+
+
+def server_processes(rollout: DictConfig) -> int:
+    """Return the number of accelerators, and so of engine processes, of each rollout server."""
+    sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
+    return math.prod(int(rollout.get(name) or 1) for name in sizes)

@@ -1,7 +1,7 @@
 """verl's vLLM server for trajectories: images that agent loops have preprocessed, and admission."""
 
 import argparse
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import ray
@@ -12,6 +12,7 @@ from vllm.config import VllmConfig
 
 from docagent_rl.training.serving.kv_admission import KVAdmission, Ticket
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages
+from docagent_rl.training.serving.prompts import UNKNOWN_PREFIX, PromptStore, SentPrompt
 from docagent_rl.training.serving.requests import LOADS, SERVED, Served, all_named
 
 REQUESTS_AT_ONCE = 1 << 16
@@ -40,7 +41,7 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
 
     async def generate(  # ty: ignore[incompatible-method-override]
         self,
-        prompt_ids: list[int],
+        prompt_ids: list[int] | SentPrompt,
         sampling_params: dict[str, Any],
         request_id: str,
         image_data: list[Any] | None = None,
@@ -51,6 +52,26 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
 
         The trajectory keeps its room until `leave` is called. Other arguments are passed on.
         """
+        request = {"image_data": image_data, "ticket": ticket, **others}
+        if not isinstance(prompt_ids, SentPrompt):
+            return await self._admit(prompt_ids, sampling_params, request_id, **request)
+        ids = self._prompts.find(prompt_ids)
+        if ids is None:
+            return TokenOutput(token_ids=[], extra_fields={UNKNOWN_PREFIX: True})
+        self._prompts.keep(prompt_ids.name, ids)
+        output = await self._admit(ids.tolist(), sampling_params, request_id, **request)
+        self._prompts.add_reply(prompt_ids.name, ids, output.token_ids)
+        return output
+
+    async def _admit(
+        self,
+        prompt_ids: list[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: list[Any] | None,
+        ticket: Ticket | None,
+        **others: Any,
+    ) -> TokenOutput:
         ask = partial(self._generate, prompt_ids, sampling_params, request_id, image_data, **others)
         admission = self._admission
         if ticket is None or admission is None or self._rejecting:
@@ -62,8 +83,13 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
         output.extra_fields[SERVED] = Served(admission.playing, admission.waiting)
         return output
 
+    @cached_property
+    def _prompts(self) -> PromptStore:
+        return PromptStore()
+
     async def leave(self, trajectory: str) -> None:
         """Give the room of a trajectory that has ended, or moved to another server, to others."""
+        self._prompts.drop(trajectory)
         if self._admission is not None:
             self._admission.leave(trajectory)
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from omegaconf import DictConfig
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayTaskError
 
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.serving.kv_admission import Ticket
+from docagent_rl.training.serving.prompts import UNKNOWN_PREFIX, PromptSender
 from docagent_rl.training.serving.requests import SERVED, Served
 
+DEAD_S = 3600.0
+"""Seconds that a trajectory waits for the trainer after the death of a server or of its engine."""
+UNAVAILABLE_S = 60.0
+_ENGINE_DIED = "EngineDeadError"
+"""vLLM's error, whose module agent workers do not import."""
 _asking: ContextVar[TrajectoryClient | None] = ContextVar("docagent_asking", default=None)
 """The trajectory for whose turn verl's client chooses a server."""
 
@@ -24,9 +32,7 @@ def remember_servers(client: Any) -> None:
     async def remembering(request_id: str, **extra: Any) -> tuple[str, Any]:
         name, server = await choose(request_id, **extra)
         asking = _asking.get()
-        if asking is not None:
-            asking.move_to(name, server)
-        return name, server
+        return name, server if asking is None else asking.move_to(name, server)
 
     client._acquire_server = remembering
 
@@ -61,6 +67,10 @@ class TrajectoryClient:
         trajectory: the trajectory.
         route: the name by which the load balancer chooses the server.
         sampling: parameters of sampling for all requests.
+        awaits_servers: whether a request to a server that has died waits until the trajectory is
+            abandoned. It is played again with all others of the rollout: if only those were played
+            again that the death had interrupted, which are longer than others, long ones would
+            become rarer.
     """
 
     def __init__(
@@ -71,15 +81,18 @@ class TrajectoryClient:
         *,
         route: str,
         sampling: Mapping[str, Any],
+        awaits_servers: bool = False,
     ) -> None:
         self._client = client
         self._route = route
         self._sampling = sampling
         self._trajectory = trajectory
+        self._awaits_servers = awaits_servers
         self._admits = admits(config)
         self._ticket: Ticket | None = None
         self._server: tuple[str, Any] | None = None
         self._prefills = Prefills(trajectory)
+        self._sender: PromptSender | None = None
         self.load = Served(0, 0)
         """The load of the server that answered last."""
 
@@ -115,14 +128,18 @@ class TrajectoryClient:
         """Request a reply that is not a turn of the trajectory, such as a role's."""
         return await self._ask(ids, changes, None)
 
-    def move_to(self, name: str, server: Any) -> None:
+    def move_to(self, name: str, server: Any) -> Any:
         """Record the server of the next request, and give the room at another one back.
 
         Trajectories that kept room where they no longer play could wait for each other for ever.
+
+        Returns:
+            The server, as verl's client has to call it.
         """
         if self._server is not None and self._server[0] != name:
             self.close()
         self._server = name, server
+        return server if self._sender is None else _PromptServer(name, server, self._sender)
 
     def close(self) -> None:
         """Give the trajectory's room back, without waiting for the server."""
@@ -136,6 +153,7 @@ class TrajectoryClient:
             # an attempt that failed may still wait at a server
             name = f"{own.uid}_{own.number}_{own.attempts}"
             self._ticket = Ticket(name, own.uid, len(ids))
+            self._sender = PromptSender(name)
         return self._ticket
 
     async def _ask(
@@ -145,13 +163,56 @@ class TrajectoryClient:
         images: list[Any] | None,
         **others: Any,
     ) -> Any:
-        return await self._client.generate(
-            request_id=self._route,
-            prompt_ids=ids,
-            sampling_params={**self._sampling, **changes},
-            image_data=images,
-            **others,
-        )
+        try:
+            return await self._client.generate(
+                request_id=self._route,
+                prompt_ids=ids,
+                sampling_params={**self._sampling, **changes},
+                image_data=images,
+                **others,
+            )
+        except RayError as error:
+            if self._awaits_servers:
+                await asyncio.sleep(_patience_s(error))
+            raise
+
+
+def _patience_s(error: RayError) -> float:
+    """Return the seconds to wait for the trainer to replace the server that raised an error.
+
+    Ray calls an actor unavailable for some seconds before it calls it dead, or because it cannot be
+    reached for a moment. Other errors are those of one request.
+    """
+    cause = error.cause if isinstance(error, RayTaskError) else error
+    if isinstance(cause, ActorDiedError) or type(cause).__name__ == _ENGINE_DIED:
+        return DEAD_S
+    return UNAVAILABLE_S if isinstance(cause, ActorUnavailableError) else 0.0
+
+
+class _PromptServer:
+    """A rollout server for one request, which is sent what it lacks of the prompt.
+
+    It has the part of an actor's handle that verl's client uses: `generate.remote(...)`.
+    """
+
+    def __init__(self, name: str, handle: Any, sender: PromptSender) -> None:
+        self._name = name
+        self._handle = handle
+        self._sender = sender
+
+    @property
+    def generate(self) -> _PromptServer:
+        """The method to call."""
+        return self
+
+    async def remote(self, *, prompt_ids: list[int], **request: Any) -> Any:
+        """Request a reply, a second time if the server lacks what the prompt begins with."""
+        ask = self._handle.generate.remote
+        output = await ask(prompt_ids=self._sender.shorten(prompt_ids, self._name), **request)
+        if output.extra_fields.get(UNKNOWN_PREFIX):
+            output = await ask(prompt_ids=self._sender.whole(prompt_ids), **request)
+        self._sender.record(prompt_ids, output.token_ids, self._name)
+        return output
 
 
 def admits(config: DictConfig) -> bool:

@@ -59,6 +59,24 @@ async def waiting(directory, key):
     return tasks
 
 
+async def test_a_cache_that_forgets_its_images_has_room_for_them_again(cached):
+    directory = PageDirectory(2 * SIZE)
+    await put(directory, cached, "ab")
+    await directory.hold("q_0", [cached["a"]])
+    assert await directory.find("c") is None  # a worker began to preprocess it, and died
+    tasks = await waiting(directory, "c")
+    await directory.forget()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in found)
+    assert (await directory.gauges())["image_cache_bytes"] == 0
+    with pytest.raises(KeyError):
+        await directory.images(["a"])
+    # another worker preprocesses them
+    await put(directory, cached, "abc")
+    assert await directory.find("c") == cached["c"]
+    assert (await directory.gauges())["image_cache_images"] == 2
+
+
 async def test_one_makes_it_and_the_others_wait(cached):
     directory = PageDirectory(10 * SIZE)
     assert await directory.find("a") is None

@@ -4,13 +4,22 @@ from types import SimpleNamespace
 
 import pytest
 from omegaconf import OmegaConf
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    RayTaskError,
+)
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.training.serving import trajectory_client as of_client
 from docagent_rl.training.serving.kv_admission import Ticket
 from docagent_rl.training.serving.requests import SERVED, Served
 from docagent_rl.training.serving.trajectory_client import (
+    DEAD_S,
+    UNAVAILABLE_S,
     Prefills,
     TrajectoryClient,
     admits,
@@ -80,9 +89,11 @@ def client(*servers):
     return found
 
 
-def trajectory_client(of, config=VLLM):
+def trajectory_client(of, config=VLLM, **others):
     trajectory = Trajectory("q", 3, 0, "train", {}, "test")
-    opened = TrajectoryClient(of, config, trajectory, route="q-0", sampling={"top_p": 1.0})
+    opened = TrajectoryClient(
+        of, config, trajectory, route="q-0", sampling={"top_p": 1.0}, **others
+    )
     return opened, trajectory
 
 
@@ -142,6 +153,45 @@ async def test_the_load_is_that_of_the_last_reply():
     assert opened.load == Served(0, 0)
     await opened.turn([1], None, {})
     assert opened.load == Served(3, 5)
+
+
+class EngineDeadError(RuntimeError):
+    """An error with the name of vLLM's."""
+
+
+def of_server(error):
+    return RayTaskError("generate", "traceback", error)
+
+
+@pytest.mark.parametrize(
+    ("error", "waits_s"),
+    [
+        (ActorDiedError(), DEAD_S),
+        (of_server(EngineDeadError("gone")), DEAD_S),
+        # it may only be unreachable for a moment
+        (ActorUnavailableError("no answer", None), UNAVAILABLE_S),
+        # errors of one request, which say nothing about the server
+        (of_server(ValueError("too long")), 0.0),
+        (GetTimeoutError("late"), 0.0),
+    ],
+)
+async def test_only_a_dead_server_is_waited_for(error, waits_s, monkeypatch):
+    slept = []
+
+    async def sleep(seconds):
+        slept.append(seconds)
+
+    monkeypatch.setattr(of_client, "asyncio", SimpleNamespace(sleep=sleep))
+    for ask in ("turn", "reply"):
+        opened, _ = trajectory_client(client(Server(error)), awaits_servers=True)
+        with pytest.raises(type(error)):
+            await getattr(opened, ask)([1], *([None] if ask == "turn" else []), {})
+        assert slept.pop() == waits_s
+        # where nothing is replaced, nothing is waited for
+        opened, _ = trajectory_client(client(Server(error)))
+        with pytest.raises(type(error)):
+            await getattr(opened, ask)([1], *([None] if ask == "turn" else []), {})
+        assert slept == []
 
 
 def test_a_request_that_does_not_continue_the_one_before_is_a_first_one():
