@@ -19,6 +19,10 @@ _ENDED_ITSELF = "exit_actor() is called"
 _GUESSES = "Some common causes"
 """From here on Ray's message is the same for every death."""
 _LONGEST = 300
+NODE_S = 40.0
+"""Ray declares a node dead about 15 s after its last heartbeat; until then its actors are
+unavailable.
+"""
 AGAIN = "Start the run again; it resumes from its last checkpoint."
 REMEDY = (
     "If it ran out of memory, reduce what it holds in memory: data.train_batch_size, the "

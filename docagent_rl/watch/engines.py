@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +48,15 @@ class Engines:
     _questions: dict[str, _Asked] = field(default_factory=dict)
     _failed: bool = False
 
-    def look(self, actors: Sequence[Actor], wait_s: float = 0.0) -> str | None:
+    def look(
+        self, actors: Sequence[Actor], wait_s: float = 0.0, excused: Collection[str] = ()
+    ) -> str | None:
         """Query every server without blocking; return a message if an engine died or hangs.
 
         A health check goes to every worker of the engine, and is queued behind the work that the
         engine is doing, such as a weight update. With `wait_s` the servers are queried anew and get
-        that many seconds to respond; with 0 only the responses received so far are used.
+        that many seconds to respond; with 0 only the responses received so far are used. The
+        engines of `excused` servers may die, but not hang.
         """
         servers = [
             actor
@@ -70,11 +73,16 @@ class Engines:
         if handles and wait_s:
             answers = [self._states[key].answer for key in handles]
             ray.wait(answers, num_returns=len(answers), timeout=wait_s)
-        problems = (self._problem(server, handles[server.id]) for server in servers)
+        problems = (
+            self._problem(server, handles[server.id], excused=server.id in excused)
+            for server in servers
+        )
         return next(filter(None, problems), None)
 
-    def _problem(self, server: Actor, handle: ActorHandle) -> str | None:
+    def _problem(self, server: Actor, handle: ActorHandle, *, excused: bool) -> str | None:
         is_well = self._state(server)
+        if is_well is False and excused:
+            return None
         if is_well is False:
             return (
                 f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines above "

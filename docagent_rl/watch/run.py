@@ -28,6 +28,7 @@ from docagent_rl.console.overview import next_commands
 from docagent_rl.console.run_console import run_console
 from docagent_rl.watch.actors import (
     AGAIN,
+    NODE_S,
     Queue,
     death_messages,
     free_resources,
@@ -37,6 +38,7 @@ from docagent_rl.watch.actors import (
 )
 from docagent_rl.watch.engines import Engines
 from docagent_rl.watch.processes import RUN_VARIABLE, Descendants
+from docagent_rl.watch.replaced import read_replaced
 from docagent_rl.watch.stopping import REQUEUE, StopSignal
 
 logger = logging.getLogger(__name__)
@@ -49,10 +51,6 @@ _AGAIN_S = 1.0
 _TICK_S = 0.5
 """Seconds between two checks for a signal."""
 _LONGEST = 300
-NODE_S = 40.0
-"""Ray declares a node dead about 15 s after its last heartbeat; until then its actors are
-unavailable.
-"""
 SILENT_S = 30.0
 """Ray itself ends a driver about a minute after its control service (GCS) has died."""
 TRACEBACK_FILE = "failure_traceback.txt"
@@ -156,10 +154,13 @@ class Watch:
     def _look(self, wait_s: float = 0.0) -> str | None:
         try:
             with self._asking():
+                # in this order: a part that dies in between was covered before it died
                 actors = read_actors()
+                excused = read_replaced().excused(at_the_end=wait_s > 0)
+                unexpected = [actor for actor in actors if actor.id not in excused]
                 return (
-                    death_messages(actors)
-                    or self._engines.look(actors, wait_s)
+                    death_messages(unexpected)
+                    or self._engines.look(actors, wait_s, excused)
                     or self._queue.overdue(actors, waiting_groups(), free_resources())
                 )
         except (RayError, ValueError, RuntimeError) as error:

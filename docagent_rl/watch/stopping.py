@@ -34,8 +34,14 @@ def _key(name: str) -> str:
     return f"{name}/{os.environ.get(RUN_VARIABLE, '')}"
 
 
-def _put(name: str) -> None:
-    internal_kv._internal_kv_put(_key(name), b"1", namespace=_NAMESPACE)
+def put_value(name: str, value: bytes = b"1") -> None:
+    """Write a value of this start, which all of its processes can read."""
+    internal_kv._internal_kv_put(_key(name), value, namespace=_NAMESPACE)
+
+
+def get_value(name: str) -> bytes | None:
+    """Return a value of this start; `None` if it has not been written."""
+    return internal_kv._internal_kv_get(_key(name), namespace=_NAMESPACE)
 
 
 def _is_put(name: str) -> bool:
@@ -95,7 +101,7 @@ class StopSignal:
                 f"docagent.watch.stop_s={self._stop_s:g}), so it was killed: {self.prospect()}"
             )
         if not self._passed_on:
-            _put("stop")
+            put_value("stop")
             self._passed_on = True
         return None
 
@@ -146,4 +152,4 @@ class StopRequest:
 
     def confirm(self) -> None:
         """Tell the driver that the run ends because it was asked to."""
-        _put("stopped")
+        put_value("stopped")

@@ -239,11 +239,13 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         asynchronous,
         chain,
         custom,
+        elastic,
         grpo,
         learning,
         nodes,
         readme,
         recipes,
+        replaced,
         reproduction,
         separate,
         stopped,
@@ -267,6 +269,13 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         )  # a critic, an encoder, and nothing shared when cold
     if "test_stopped_run" in modules:
         background.start("stopped", lambda: stopped.play(folder("stopped"), workspace, python))
+    if "test_elastic_run" in modules:
+        play = partial(elastic.play, folder("elastic"), workspace, python)
+        background.start("elastic", play, places=2)
+    if "test_replaced_run" in modules:
+        # its processes share no memory with those of others, as they come from a cold interpreter
+        play = partial(replaced.play, folder("replaced"), workspace)
+        background.start("replaced", play, places=PLACES)
     if "test_separate_run" in modules:
         background.start(
             "separate", lambda: separate.play(folder("separate"), workspace, python), places=2

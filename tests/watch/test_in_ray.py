@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+from docagent_rl.config import WatchConfig
 from docagent_rl.watch import actors
 from docagent_rl.watch import engines as watched_engines
 from docagent_rl.watch.actors import (
@@ -21,7 +22,11 @@ from docagent_rl.watch.actors import (
     read_actors,
     waiting_groups,
 )
+from docagent_rl.watch.deaths import Deaths
 from docagent_rl.watch.engines import Engines
+from docagent_rl.watch.processes import RUN_VARIABLE
+from docagent_rl.watch.replaced import ReplacedParts, read_replaced
+from docagent_rl.watch.run import Watch
 from tests.watch.conftest import PATIENCE_S, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
@@ -99,6 +104,52 @@ def test_the_dead_are_told_from_the_living_and_from_those_whose_end_was_asked_fo
     )
     until(lambda: row(failed).death)
     assert "OSError: no such model" in death_messages([row(failed)])
+
+
+def test_a_part_that_the_trainer_replaces_may_die_and_is_reported_if_it_was_not_replaced(
+    monkeypatch,
+):
+    monkeypatch.setenv(RUN_VARIABLE, "replacing")
+    assert read_replaced().excused(at_the_end=False) == frozenset()
+    parts = ReplacedParts()
+    first, second = (row(make()).id for _ in range(2))
+    parts.cover([first, second])
+    assert read_replaced().excused(at_the_end=False) == {first, second}
+    assert read_replaced().excused(at_the_end=True) == frozenset()
+    parts.note([first])
+    parts.cover([])
+    assert read_replaced().excused(at_the_end=False) == {first}
+    assert read_replaced().excused(at_the_end=True) == {first}
+    # another start of the run in a cluster that lives on
+    monkeypatch.setenv(RUN_VARIABLE, "again")
+    assert read_replaced().excused(at_the_end=True) == frozenset()
+
+
+def test_the_watchdog_leaves_out_exactly_the_parts_that_the_trainer_replaces(monkeypatch, tmp_path):
+    monkeypatch.setenv(RUN_VARIABLE, "watched")
+    covered, other = make(name="covered"), make(name="other")
+    ids = [row(actor).id for actor in (covered, other)]
+    watch = Watch(WatchConfig(), tmp_path)
+    parts = ReplacedParts()
+    parts.cover(ids[:1])
+
+    def alive_deaths():
+        return [actor for actor in read_actors() if actor.id in ids]
+
+    monkeypatch.setattr("docagent_rl.watch.run.read_actors", alive_deaths)
+    pids = ray.get([actor.pid.remote() for actor in (covered, other)])
+    os.kill(pids[0], signal.SIGKILL)
+    until(lambda: row(covered).death)
+    assert watch._look() is None
+    # the trainer has ended without having replaced it
+    assert "covered" in watch._look(wait_s=0.1)
+    parts.note(ids[:1])
+    assert watch._look(wait_s=0.1) is None
+    os.kill(pids[1], signal.SIGKILL)
+    until(lambda: row(other).death)
+    told = watch._look()
+    assert "other" in told
+    assert "covered" not in told
 
 
 def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
@@ -190,9 +241,46 @@ def test_a_dead_engine_in_a_living_server_is_noticed(server):
     message = told(engines)
     assert "vllm_server_0_0" in message
     assert "EngineDeadError" in message
+    excused = {actor.id for actor in read_actors()}
+    assert Engines(None).look(read_actors(), PATIENCE_S, excused) is None
     # a last look waits for the answer, and asks anew where nobody has read an earlier one
     for late in (Engines(None), earlier):
         assert "EngineDeadError" in late.look(read_actors(), wait_s=PATIENCE_S)
+
+
+def asked(deaths):
+    """Return whether the trainer has answers of servers that it has not read yet."""
+    return ray.wait([*deaths._asked.values()], timeout=PATIENCE_S)[0]
+
+
+def test_the_trainer_finds_the_dead_among_its_servers_and_workers_and_no_others(server):
+    pid = ray.get(server.launch.remote())
+    workers = {row(actor).id: actor for actor in (make(), make(), make())}
+    dead, left, _ = workers
+    servers, deaths = {server._actor_id.hex(): server}, Deaths()
+
+    def find():
+        return deaths.find(servers, workers)
+
+    for _ in range(3):
+        time.sleep(0.2)
+        assert find() == {}
+    workers[left].leave.remote()  # as asked
+    until(lambda: row(workers[left]).state is ActorState.ENDED)
+    os.kill(pid, signal.SIGSTOP)  # it hangs, which the watchdog reports
+    time.sleep(0.5)
+    assert find() == {}
+    os.kill(pid, signal.SIGCONT)
+    victim = ray.get(workers[dead].pid.remote())
+    os.kill(victim, signal.SIGKILL)
+    (found,) = until(find).items()
+    assert found[0] == dead
+    assert f"process {victim}" in found[1]
+    until(lambda: asked(deaths))
+    os.kill(pid, signal.SIGKILL)
+    # an answer from before the death is not used
+    until(lambda: "engine" in deaths.find(servers, (), PATIENCE_S).get(next(iter(servers)), ""))
+    until(lambda: find().keys() == {dead, *servers})
 
 
 def test_a_stopped_engine_hangs_and_a_slow_one_does_not(server, clock):
@@ -207,6 +295,8 @@ def test_a_stopped_engine_hangs_and_a_slow_one_does_not(server, clock):
         until(lambda engines=engines: not asked_and_answered(engines))
     clock.now += LONG_S
     assert "docagent.watch.engine_timeout_s=2" in told(strict)
+    excused = {actor.id for actor in read_actors()}
+    assert "hangs" in until(lambda: strict.look(read_actors(), excused=excused))
     assert patient.look(read_actors()) is None
     assert endless.look(read_actors()) is None
     os.kill(pid, signal.SIGCONT)

@@ -1,4 +1,6 @@
-"""Kill each part of a run in each phase of a step, restart it, and compare it with an unbroken run.
+"""Kill each part of a run in each phase of a step, and compare it with an unbroken run.
+
+A run that ends is started again; rollout servers and agent workers are replaced in most phases.
 
     python -m tools.faults.parts FOLDER [--beside N] [--part PART ...] [--phase PHASE ...]
 
@@ -66,8 +68,10 @@ class Outcome:
     Args:
         part: the part that was killed.
         phase: the phase in which it was killed.
-        code: the exit status of the killed run's driver.
+        code: the exit status of the killed run's driver; 0 if the run went on to its end.
         ended_s: seconds from the kill until the driver ended.
+        replaced: the numbers of servers and workers that were replaced.
+        replayed: the number of trajectories that were played again.
         said: the driver's last message about the kill.
         left: the processes of the run that still existed 30 seconds later.
         whole: whether all steps have their trajectories and metrics, each trajectory was trained on
@@ -80,6 +84,8 @@ class Outcome:
     phase: str
     code: int
     ended_s: float
+    replaced: tuple[int, int]
+    replayed: int
     said: str
     left: tuple[str, ...]
     whole: bool
@@ -118,13 +124,23 @@ def attempt(plain: Run, part: str, phase: str, warm: Path) -> Outcome:
     code, seconds, left = break_off(run, part, phase)
     log = run.log.read_text(errors="replace")
     said = [line for line in log.splitlines() if line.startswith("docagent-rl: ")]
-    run.log.rename(folder / "first.txt")
-    run.python = warm
-    run.finish()
+    if code:
+        run.log.rename(folder / "first.txt")
+        run.python = warm
+        run.finish()
     same = [[list(asked(each)), numbers(each, STEPS)["actor/lr"]] for each in (run, plain)]
     alike = [one == other for one, other in zip(*same, strict=True)]
     outcome = Outcome(
-        part, phase, code, seconds, said[-1] if said else "", left, is_whole(run), *alike
+        part,
+        phase,
+        code,
+        seconds,
+        (total(run, "replaced/servers"), total(run, "replaced/workers")),
+        total(run, "replayed_trajectories"),
+        said[-1] if said else "",
+        left,
+        is_whole(run),
+        *alike,
     )
     atomic_write(kept, json.dumps(asdict(outcome)))
     print(outcome, flush=True)
@@ -182,29 +198,37 @@ def numbers(run: Run, step: int) -> dict[str, float]:
     return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
 
 
+def total(run: Run, name: str) -> int:
+    """Return the sum of a metric of this package over all steps."""
+    return int(sum(numbers(run, step).get(f"docagent/{name}", 0) for step in range(1, STEPS + 1)))
+
+
 def is_whole(run: Run) -> bool:
     """Return whether every step has its metrics and trajectories, and none was made twice."""
     keys = list(asked(run))
     for step in range(1, STEPS + 1):
         found = numbers(run, step)
-        total, *parts = (
+        wanted, *parts = (
             found[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")
         )
-        if total != sum(parts) or total != sum(key[0] == step for key in keys):
+        if wanted != sum(parts) or wanted != sum(key[0] == step for key in keys):
             return False
     return len(set(keys)) == len(keys)
 
 
 def table(outcomes: list[Outcome]) -> str:
     """Return the outcomes as a table in Markdown."""
-    head = "| killed | in | status | after | processes left | whole | same questions | same rate |"
+    head = (
+        "| killed | in | status | after | servers, workers replaced | replayed | processes left "
+        "| whole | same questions | same rate |"
+    )
     rows = [
-        f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s | {', '.join(o.left) or 'none'} | "
-        f"{o.whole} "
-        f"| {o.same_questions} | {o.same_rate} |"
+        f"| {o.part} | {o.phase} | {o.code} | {o.ended_s:.0f} s "
+        f"| {', '.join(map(str, o.replaced))} | {o.replayed} | {', '.join(o.left) or 'none'} "
+        f"| {o.whole} | {o.same_questions} | {o.same_rate} |"
         for o in outcomes
     ]
-    return "\n".join([head, "|---|---|---:|---:|---|---|---|---|", *rows, ""])
+    return "\n".join([head, "|---|---|---:|---:|---:|---:|---|---|---|---|", *rows, ""])
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from docagent_rl.retrieval.base import (
     ServiceFailedError,
 )
 from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.encoders.devices import shared_gpu
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, SearchHost
 from docagent_rl.retrieval.service.wire import LONGEST_LINE
 
@@ -43,10 +44,17 @@ instead of Ray queueing them.
 class SearchActor:
     """An actor that opens a retriever and runs its searches.
 
-    The constructor runs a first search, for which a retriever may load files.
+    The constructor runs a first search, for which a retriever may load files. `number` is that of
+    the actor among its replicas.
     """
 
-    def __init__(self, config: RetrieverConfig, store: Path, key: str, opener: Opener) -> None:
+    def __init__(
+        self, config: RetrieverConfig, store: Path, key: str, opener: Opener, number: int = 0
+    ) -> None:
+        if config.service.shared_gpu_gib is not None:
+            named = f"{key}.service.shared_gpu_gib"
+            device = shared_gpu(number, config.service.shared_gpu_gib, named)
+            config = on_device(config, device)
         retriever = opener(config, DocumentStore(store), key)
         with suppress(Exception):  # later searches will report the error
             retriever.search([HARMLESS], top_k=1)
@@ -92,6 +100,17 @@ class SearchActor:
         return {"pid": os.getpid(), "waiting": self._host.waiting}
 
 
+def on_device(config: RetrieverConfig, device: str) -> RetrieverConfig:
+    """Return the section with a device for its query encoders, and those of its parts, that have
+    none.
+    """
+    encoder = config.encoder
+    if encoder.device is None and encoder.endpoint is None:
+        encoder = encoder.model_copy(update={"device": device})
+    parts = {name: on_device(part, device) for name, part in config.parts.items()}
+    return config.model_copy(update={"encoder": encoder, "parts": parts})
+
+
 class RayRetriever(RemoteRetriever):
     """A client of search actors that makes one attempt per call.
 
@@ -100,7 +119,8 @@ class RayRetriever(RemoteRetriever):
 
     The first process that needs an actor creates it in the namespace of the run; its name contains
     the run's job and a hash of everything on which the actor depends. Ray restarts a killed actor,
-    on another node if necessary.
+    on another node if necessary, as long as the process that created it lives and has its client:
+    a run creates all before its agent workers need them (`start_search_actors`).
 
     `key` is the key of the section, for messages; `opener` opens the retriever of an actor.
 
@@ -168,7 +188,8 @@ class RayRetriever(RemoteRetriever):
 
         service = self._service
         # in Ray 2.60, an actor that reserves no GPU sees all of them
-        variables = {} if service.num_gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        on_gpu = service.num_gpus or service.shared_gpu_gib
+        variables = {} if on_gpu else {"CUDA_VISIBLE_DEVICES": ""}
         variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         actor = ray.remote(SearchActor).options(
             name=f"{self._name}-{place}",
@@ -181,7 +202,7 @@ class RayRetriever(RemoteRetriever):
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": variables},
         )
-        return actor.remote(self._config, self._store.path, self._key, self._opener)
+        return actor.remote(self._config, self._store.path, self._key, self._opener, place)
 
     def _wait(self) -> None:
         """Wait until all actors have opened their index, even if Ray has to restart one."""

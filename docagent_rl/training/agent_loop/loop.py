@@ -24,6 +24,7 @@ from docagent_rl.training.agent_loop.output import (
     masked_row,
     training_rows,
 )
+from docagent_rl.training.agent_loop.playing import replays
 from docagent_rl.training.agent_loop.resources import WorkerResources
 from docagent_rl.training.serving.requests import LOADS, Served, for_server, route, servers_of
 from docagent_rl.training.serving.trajectory_client import TrajectoryClient
@@ -157,6 +158,7 @@ class DocAgentLoop(AgentLoopBase):
             trajectory,
             route=self._route(trajectory),
             sampling={**sampling_params, "stop_token_ids": stops},
+            awaits_servers=(own_resources.get() or WorkerResources()).awaits_servers,
         )
 
         async def ask_role(ids: list[int], changes: dict[str, Any]) -> Sampled:
@@ -315,4 +317,5 @@ def _new_trajectory(
         sample=sample,
         system=system,
         attempts=attempt,
+        replays=replays.get(),
     )

@@ -1,217 +1,150 @@
-"""verl's agent loop manager, with workers that take image features from the agent loop."""
+"""verl's agent loop manager, which replaces agent workers that have died."""
 
 import asyncio
-import gc
-from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from copy import deepcopy
-from functools import cached_property, partial
+import logging
+import time
+from collections.abc import Collection
 from typing import Any, cast
 from uuid import uuid4
 
 import ray
-import torch
 from ray.actor import ActorHandle
-from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
+from ray.exceptions import ActorDiedError, ActorUnavailableError
+from tensordict import TensorDict
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
+from verl.utils.tensordict_utils import assign_non_tensor_data
 
-from docagent_rl.base.user_code import import_named_modules
-from docagent_rl.rollout.images import EncodedImage, any_whole, join_features, join_patches
-from docagent_rl.rollout.patches import GRIDS
-from docagent_rl.training.agent_loop.loop import own_resources, validating
-from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
-from docagent_rl.training.agent_loop.resources import (
-    WorkerResources,
-    image_bytes,
-    step_gauges,
-    trajectory_bytes,
-    worker_resources,
+from docagent_rl.training.agent_loop.resources import image_bytes, step_gauges
+from docagent_rl.training.agent_loop.starting import (
+    await_start,
+    start_search,
+    worker_nodes,
+    worker_options,
 )
-from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
-from docagent_rl.training.serving.trajectory_client import admits, remember_servers
+from docagent_rl.training.agent_loop.worker import REPLAYS, DocAgentLoopWorker
+from docagent_rl.training.serving.image_cache import PageDirectory
+from docagent_rl.training.serving.replacing import replaces_parts
+from docagent_rl.training.serving.trajectory_client import admits
 from docagent_rl.training.trainer.reporting import report_stage
 
-POSITIONS = "docagent_positions"
-"""Key for a row's position ids, next to its multi-modal inputs."""
-FEATURES = "docagent_features"
-"""Key for the features of a row's whole images, which are computed before verl needs them."""
-# the class that ray.remote has wrapped; Ray's annotations omit the attribute
-_Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
+logger = logging.getLogger(__name__)
 
-
-class DocAgentLoopWorker(_Worker):
-    """An agent loop worker that never preprocesses an image a second time.
-
-    verl decodes the finished row to text and runs every image of the conversation through the
-    processor again, on the event loop. The agent loop already has the patches; the training engines
-    turn them into features (`patches/byte_patches.py`).
-    """
-
-    _resources: WorkerResources | None = None
-    _image_cache: RayImageCache | None = None
-    _directory: str | None = None
-
-    async def set_up(
-        self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None
-    ) -> None:
-        """Set up the worker's resources, which it shares with the run's other workers.
-
-        The run has `workers` workers, `on_node` of them on this node. `capacity` is the size of the
-        run's image cache in bytes, `directory` its actor; with `None`, servers receive pixels.
-        """
-        # here, where an error ends the run: later it would be that of a single trajectory
-        import_named_modules()
-        self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
-        self._resources = worker_resources(
-            self.config,
-            workers=workers,
-            on_node=on_node,
-            capacity=capacity,
-            image_cache=image_cache,
-        )
-        self._resources.gauges.watch_loop()
-        remember_servers(self.llm_client)
-        # A full collection of garbage stops the event loop, and with it all trajectories, for as
-        # long as it walks through 600,000 objects of libraries that live as long as the worker.
-        gc.collect()
-        gc.freeze()
-
-    async def name_images(self, directory: str) -> None:
-        """Refer to images in later training rows by their names in the actor `directory`."""
-        self._directory = directory
-
-    async def gauges(self) -> dict[str, float]:
-        """Return the worker's load since the last call."""
-        if self._resources is None:
-            return {}
-        self._resources.look()
-        return self._resources.gauges.read()
-
-    async def _run_agent_loop(
-        self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        # each trajectory runs in its own task, so these context variables do not affect others
-        validating.set(bool(trajectory["validate"]))
-        own_resources.set(self._resources)
-        if self._resources is None or self._resources.admission is None:
-            return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
-        self._resources.look()
-        async with self._resources.admission.trajectory():
-            return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
-
-    async def _agent_loop_postprocess(self, output: Any, validate: Any, **kwargs: Any) -> None:
-        own = self._resources
-        if own is not None and own.admission is not None and isinstance(output, list):
-            rows = [row for row in output if IMAGES in (row.multi_modal_data or {})]
-            own.admission.weigh(trajectory_bytes(rows))
-        rows = output if isinstance(output, list) else [output]
-        if not validate:
-            for row in rows:
-                if any_whole(_images(row)):
-                    make = partial(join_features, _images(row), self._thread_processor)
-                    made = await asyncio.get_running_loop().run_in_executor(self._thread, make)
-                    row.multi_modal_data[FEATURES] = made
-        if self._image_cache is not None and self._directory is not None and not validate:
-            images = [image for row in rows for image in _images(row)]
-            await self._image_cache.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
-        # the event loop, on which all trajectories of the worker wait, converts nothing
-        finish = partial(copy_context().run, self._finish, rows)
-        await asyncio.get_running_loop().run_in_executor(self._finishing, finish)
-        await super()._agent_loop_postprocess(output, validate, **kwargs)
-
-    def _finish(self, rows: Sequence[Any]) -> None:
-        """Compute what verl's `_agent_loop_postprocess` then only takes from the rows."""
-        for row in rows:
-            if isinstance(row, DocAgentLoopOutput):
-                ids = torch.tensor(row.prompt_ids + row.response_ids)
-                inputs = self._inputs_of(row, ids)
-                one = torch.ones_like(ids)[None]
-                positions = super()._compute_position_ids(ids[None], one, inputs)
-                row.finish({**inputs, POSITIONS: positions})
-
-    def _compute_multi_modal_inputs(self, output: Any, input_ids: torch.Tensor) -> dict[str, Any]:
-        if isinstance(output, DocAgentLoopOutput) and output.inputs is not None:
-            return dict(output.inputs)
-        return self._inputs_of(output, input_ids)
-
-    def _inputs_of(self, output: Any, input_ids: torch.Tensor) -> dict[str, Any]:
-        data = output.multi_modal_data or {}
-        if IMAGES not in data:
-            return super()._compute_multi_modal_inputs(output, input_ids)
-        if self.processor is None:
-            return {}
-        images = _images(output)
-        named = self._directory is not None and all(image.handle is not None for image in images)
-        if any_whole(images):
-            row = data.pop(FEATURES, {})
-        elif self._directory is None or not named or validating.get():
-            row = join_patches(images)
-        else:
-            row = name_images(images, self._directory)
-        grid = row.get(GRIDS)
-        if grid is not None:
-            row["images_seqlens"] = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
-        if hasattr(self.processor, "get_rope_index"):
-            # makes `_compute_position_ids` mark the placeholders; that method removes it again
-            row["mm_token_type_ids"] = torch.zeros_like(input_ids)
-        return row
-
-    @cached_property
-    def _finishing(self) -> ThreadPoolExecutor:
-        # one row after the other, since threads that compute in Python hold the loop up, too
-        return ThreadPoolExecutor(1, thread_name_prefix="docagent-finishing")
-
-    @cached_property
-    def _thread(self) -> ThreadPoolExecutor:
-        # a single thread with its own processor, as a tokenizer is not thread-safe
-        return ThreadPoolExecutor(1, thread_name_prefix="docagent-features")
-
-    @cached_property
-    def _thread_processor(self) -> Any:
-        return deepcopy(self.processor)
-
-    def _compute_position_ids(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        multi_modal_inputs: dict[str, torch.Tensor],
-        *args: Any,
-        **kwargs: Any,
-    ) -> torch.Tensor:
-        """Compute position ids as verl does; then drop a validation row's images, which are
-        unused.
-        """
-        positions = multi_modal_inputs.pop(POSITIONS, None)
-        if positions is None:
-            positions = super()._compute_position_ids(
-                input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
-            )
-        if validating.get():
-            multi_modal_inputs.clear()
-        return positions
+ABANDON_S = 120.0
+"""Seconds within which the living workers must have abandoned their trajectories, or images."""
 
 
 class DocAgentLoopManager(AgentLoopManagerTQ):
     """The agent loop manager (`actor_rollout_ref.rollout.agent.agent_loop_manager_class`)."""
 
+    _directory: Any = None  # an actor
+    _names_images = False
+    _prompts: TensorDict | None = None
+    """The prompts of the rollout that began last."""
+    _replays = 0
+    _unreached_at: float | None = None
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(DocAgentLoopWorker)
+        self._replaces = replaces_parts(self.config)
 
     async def _init_agent_loop_workers(self) -> None:
         """Start workers as verl does, and set up the resources that they share."""
         report_stage("agent workers and index")
         await super()._init_agent_loop_workers()
-        self._directory: Any = None  # an actor
         capacity = image_bytes(self.config, ray.cluster_resources().get("object_store_memory", 0.0))
         if admits(self.rollout_config):
             self._name = f"docagent_pages_{uuid4().hex}"
             actor = ray.remote(PageDirectory).options(num_cpus=0, name=self._name)
             self._directory = actor.remote(capacity)
-        nodes = len([n for n in ray.nodes() if n["Alive"] and n["Resources"].get("CPU", 0) > 0])
-        workers = len(self._handles)
-        shared = (workers, -(-workers // max(1, nodes)), capacity, self._directory)
-        await asyncio.gather(*(worker.set_up.remote(*shared) for worker in self._handles))
+        nodes = len(worker_nodes())
+        workers = len(self.workers)
+        self._shared = (workers, -(-workers // max(1, nodes)), capacity, self._directory)
+        # before the first trajectory, with which workers would start search actors of their own
+        self._search, *_ = await asyncio.gather(
+            asyncio.to_thread(start_search, self.config),
+            *(worker.set_up.remote(*self._shared) for worker in self.workers),
+        )
+
+    @property
+    def workers(self) -> list[ActorHandle]:
+        """The actors that play trajectories."""
+        return cast("list[ActorHandle]", self.agent_loop_workers)
+
+    @property
+    def prompts(self) -> TensorDict | None:
+        """The prompts of the rollout that began last."""
+        return self._prompts
+
+    def generate_sequences(self, prompts: TensorDict) -> None:
+        """Begin the rollout of prompts as verl does, without waiting for it."""
+        self._prompts = prompts
+        self._replays = 0
+        self._dispatch(prompts)
+
+    def play_again(self) -> None:
+        """Begin the last rollout again, from its beginning; nothing of it is playing any more."""
+        prompts = cast("TensorDict", self._prompts)
+        self._replays += 1
+        assign_non_tensor_data(prompts, REPLAYS, self._replays)
+        self._dispatch(prompts)
+
+    def abandon(self, dead: Collection[str]) -> None:
+        """Let workers that are not among the dead ones end all of their trajectories.
+
+        Raises:
+            ray.exceptions.RayError: a worker did not manage in time, or has died.
+        """
+        living = [worker for worker in self.workers if worker._actor_id.hex() not in dead]
+        ray.get([worker.abandon.remote() for worker in living], timeout=ABANDON_S)
+
+    def forget_images(self, dead: Collection[str]) -> None:
+        """Let living workers forget all images, since those of dead workers are lost.
+
+        Raises:
+            ray.exceptions.RayError: a worker did not manage in time, or has died.
+        """
+        living = [worker for worker in self.workers if worker._actor_id.hex() not in dead]
+        ray.get([worker.forget_images.remote() for worker in living], timeout=ABANDON_S)
+        if self._directory is not None:
+            ray.get(self._directory.forget.remote())
+
+    def replace(self, dead: Collection[str]) -> None:
+        """Start new workers in place of dead ones.
+
+        Raises:
+            InfrastructureError: a worker has not started in time.
+            ray.exceptions.RayError: a worker could not be started.
+        """
+        ids = [worker._actor_id.hex() for worker in self.workers]
+        new = {number: self._start(number) for number, each in enumerate(ids) if each in dead}
+        asked = [worker.set_up.remote(*self._shared) for worker in new.values()]
+        if self._names_images:
+            asked += [worker.name_images.remote(self._name) for worker in new.values()]
+        await_start(asked)
+        for number, worker in new.items():
+            self.workers[number] = worker
+
+    def _start(self, number: int) -> Any:
+        """Start a worker as verl does."""
+        return self.agent_loop_workers_class.options(**worker_options(number)).remote(
+            self.config, self.llm_client, self.teacher_client, self.reward_loop_worker_handles
+        )
+
+    def is_undelivered(self, after_s: float) -> bool:
+        """Return whether a worker could not be reached when the rollout began, `after_s` ago."""
+        return self._unreached_at is not None and time.monotonic() >= self._unreached_at + after_s
+
+    def _dispatch(self, prompts: TensorDict) -> None:
+        self._unreached_at = None
+        try:
+            super().generate_sequences(prompts)
+        except (ActorDiedError, ActorUnavailableError) as error:
+            if not self._replaces:
+                raise
+            # the trainer looks for the dead while it waits for the rollout
+            self._unreached_at = time.monotonic()
+            logger.warning("an agent worker could not be reached: %s", type(error).__name__)
 
     def name_images(self) -> None:
         """Refer to images in later training rows by name; the caller releases them.
@@ -219,7 +152,8 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         Without an image cache this has no effect: rows contain their images.
         """
         if self._directory is not None:
-            ray.get([worker.name_images.remote(self._name) for worker in self._handles])
+            self._names_images = True
+            ray.get([worker.name_images.remote(self._name) for worker in self.workers])
 
     def release_images(self, trajectories: Collection[str]) -> None:
         """Release the images of trajectories (`{uid}_{trajectory}`) whose rows are not needed any
@@ -230,15 +164,6 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
 
     def gauges(self) -> dict[str, float]:
         """Return the load of all workers since the last call: `docagent/workers/<name>`."""
-        workers = ray.get([worker.gauges.remote() for worker in self._handles])
+        workers = ray.get([worker.gauges.remote() for worker in self.workers])
         image_cache = {} if self._directory is None else ray.get(self._directory.gauges.remote())
         return step_gauges(workers, image_cache)
-
-    @property
-    def _handles(self) -> list[ActorHandle]:
-        return cast("list[ActorHandle]", self.agent_loop_workers)
-
-
-def _images(row: Any) -> Sequence[EncodedImage]:
-    data = row.multi_modal_data or {}
-    return data[IMAGES].images if IMAGES in data else ()

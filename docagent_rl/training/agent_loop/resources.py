@@ -141,13 +141,14 @@ class WorkerResources:
 
     `images` are the image settings (`None`: those of a standalone process), `admission` limits
     concurrent trajectories (`None`: no limit), and `encoder` is set when the first trajectory
-    begins.
+    begins. With `awaits_servers` a trajectory whose server has died waits until it is abandoned.
     """
 
     images: ImageSettings | None = None
     admission: Admission | None = None
     gauges: Gauges = field(default_factory=Gauges)
     encoder: ImageEncoder | None = None
+    awaits_servers: bool = False
 
     def look(self) -> None:
         """Record the present queue lengths and bytes."""

@@ -180,10 +180,13 @@ def account_for_trajectories(
     accounts: Accounts,
     reader: TrajectoryReader,
     dropped: Callable[[Sequence[str]], None] = lambda keys: None,
+    replays: Callable[[], bool] = lambda: False,
 ) -> None:
     """Check every batch that a replay buffer of verl returns.
 
     `buffer` is changed in place; `dropped` is called with the keys of rows that are discarded.
+    When groups have failed, `replays` may begin their rollout again, because a part of the run
+    died, and then returns True.
     """
     sync_metadata = buffer._sync_metadata_from_transfer_queue
     materialize_batch = buffer._materialize_batch
@@ -191,6 +194,8 @@ def account_for_trajectories(
 
     def sync_and_check() -> None:
         sync_metadata()
+        if buffer.failure_keys[TRAIN] and replays():
+            sync_metadata()
         failed = sorted(buffer.failure_keys[TRAIN])
         if failed:  # before verl replaces these groups, or trains on the rest of them
             keys = _keys_of(buffer, failed)

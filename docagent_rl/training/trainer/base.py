@@ -1,4 +1,4 @@
-"""The base of the trainer's mixins, and a background thread."""
+"""The base of the trainer's mixins, a background thread, and a hook in verl's replay buffer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.config import DocAgentConfig
 
@@ -59,3 +59,17 @@ class TrainerPart(VerlTrainer):
     def _files(self) -> Background:
         """The writer of a step's files; code that needs the files waits for it."""
         return Background()
+
+
+def before_each_poll(buffer: Any, act: Callable[[], object]) -> None:
+    """Make a replay buffer of verl do something whenever it polls for trajectories, before that.
+
+    `buffer` is changed in place.
+    """
+    sync_metadata = buffer._sync_metadata_from_transfer_queue
+
+    def act_and_sync() -> None:
+        act()
+        sync_metadata()
+
+    buffer._sync_metadata_from_transfer_queue = act_and_sync

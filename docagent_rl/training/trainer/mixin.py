@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from docagent_rl.training.tensors import TURN, partition, row_lengths, tensor
 from docagent_rl.training.trainer.accounts import Accounts, account_for_trajectories, check_failed
 from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
 from docagent_rl.training.trainer.archiving import ArchivingMixin, group_similarities
+from docagent_rl.training.trainer.base import before_each_poll
 from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.columns import SampledColumns, rows_with_samples
 from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
@@ -36,6 +38,7 @@ from docagent_rl.training.trainer.estimators import (
 )
 from docagent_rl.training.trainer.inputs import advantage_inputs
 from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
+from docagent_rl.training.trainer.replacing import ReplacingMixin
 from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory
 from docagent_rl.training.trainer.reporting import ReportingMixin
 from docagent_rl.training.trainer.rollout_correction import (
@@ -44,7 +47,7 @@ from docagent_rl.training.trainer.rollout_correction import (
     keep_rollout_mask,
     may_reject,
 )
-from docagent_rl.training.trainer.stopping import StoppingMixin, give_up_in_time
+from docagent_rl.training.trainer.stopping import StoppingMixin
 from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise, validation_table
 from docagent_rl.training.trainer.trajectory_reader import (
     TrajectoryReader,
@@ -76,6 +79,7 @@ class DocAgentTrainerMixin(
     PassFieldsMixin,
     NamedImagesMixin,
     StoppingMixin,
+    ReplacingMixin,
     CheckpointsMixin,
     ArchivingMixin,
 ):
@@ -121,8 +125,10 @@ class DocAgentTrainerMixin(
             return buffer  # the user's own
         buffer.poll_interval = POLL_S
         filter_by_trajectory(buffer, self.config.data.train_batch_size, self._reader)
-        account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
-        give_up_in_time(buffer, self)
+        replays = partial(self._replace_the_dead, at_once=True)
+        account_for_trajectories(buffer, self._accounts, self._reader, self.release_images, replays)
+        before_each_poll(buffer, self._give_up_in_time)
+        before_each_poll(buffer, self._replace_the_dead)
         return buffer
 
     def _submit_batch_to_rollout(self, batch: TensorDict) -> int:

@@ -72,6 +72,10 @@ SAMPLES = frozenset(
     }
 )
 """Fields for the driver and the agent workers."""
+TWICE = frozenset({"input_ids", "loss_mask"})
+"""Fields that workers make of `prompts`, `responses` and `response_mask`
+(`patches/compact_rows.py`).
+"""
 REWARDS = frozenset({TURN, "rm_scores", "token_level_rewards"})
 """Fields from which advantages are computed."""
 RAW = frozenset({"log_probs", "entropy"})
@@ -95,10 +99,10 @@ POLICY = frozenset(
 class Pass(Enum):
     """A pass of the trainer over its rows; the value contains the fields that it does not need."""
 
-    INFER = SAMPLES | REWARDS | RAW | TARGETS | POLICY
+    INFER = SAMPLES | TWICE | REWARDS | RAW | TARGETS | POLICY
     """A pass without a loss: log-probs of the policy or the reference, or values."""
-    UPDATE_POLICY = SAMPLES | REWARDS | RAW | TARGETS
-    UPDATE_CRITIC = SAMPLES | REWARDS | RAW | POLICY
+    UPDATE_POLICY = SAMPLES | TWICE | REWARDS | RAW | TARGETS
+    UPDATE_CRITIC = SAMPLES | TWICE | REWARDS | RAW | POLICY
 
 
 @contextmanager

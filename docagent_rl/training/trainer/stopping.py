@@ -24,7 +24,7 @@ from docagent_rl.watch.stopping import StopRequest
 
 logger = logging.getLogger(__name__)
 
-_VALIDATION = "val"
+VALIDATION = "val"
 """verl's partition of validation trajectories."""
 
 
@@ -93,13 +93,29 @@ class StoppingMixin(TrainerPart):
         self._saved = self.global_steps
 
     def _give_up_in_time(self) -> None:
-        """Abandon a rollout that takes too long after the run has been asked to stop.
+        """Abandon a rollout that takes too long after the run has been asked to stop."""
+        if self._stop_request.overdue:
+            self._give_up("the time for it is over")
 
-        This is not possible after a part of the step has been trained (`parameter_sync_step`), as
-        the weights then belong to no step.
+    def _give_up_on_request(self, reason: str) -> None:
+        """Abandon a rollout if the run has been asked to stop."""
+        if self._stop_request.asked:
+            self._give_up(reason)
+
+    def _give_up(self, reason: str) -> None:
+        """Abandon the rollout, if that is possible.
+
+        It is not after a part of the step has been trained (`parameter_sync_step`), as the weights
+        then belong to no step.
         """
-        if self._stop_request.overdue and (self._position is None or self.local_trigger_step == 0):
-            raise RunStoppedError(f"the rollout of step {self.global_steps} was abandoned")
+        if self._position is None:
+            raise RunStoppedError(
+                f"nothing more is played after step {self.global_steps}: {reason}"
+            )
+        if self.local_trigger_step == 0:
+            raise RunStoppedError(
+                f"the rollout of step {self.global_steps} was abandoned: {reason}"
+            )
 
     def _leave(self) -> None:
         """Save the last step, unless it has been saved, and notify the driver."""
@@ -138,19 +154,5 @@ class StoppingMixin(TrainerPart):
 
     @staticmethod
     def _keys_of_validation() -> dict[str, list[str]]:
-        queued = tq.kv_list(_VALIDATION) or {}
-        return {_VALIDATION: list(queued.get(_VALIDATION, {}))}
-
-
-def give_up_in_time(buffer: Any, trainer: StoppingMixin) -> None:
-    """Make a replay buffer of verl check for a stop request whenever it polls for trajectories.
-
-    `buffer` is changed in place.
-    """
-    sync_metadata = buffer._sync_metadata_from_transfer_queue
-
-    def check_and_sync() -> None:
-        trainer._give_up_in_time()
-        sync_metadata()
-
-    buffer._sync_metadata_from_transfer_queue = check_and_sync
+        queued = tq.kv_list(VALIDATION) or {}
+        return {VALIDATION: list(queued.get(VALIDATION, {}))}

@@ -42,14 +42,15 @@ def summarise(
         The mean `docagent/<name>` of each of the environment's metrics, and
         `docagent/reward/<term>/{min,max}` of each reward term. The counts
         `docagent/masked_trajectories`, `docagent/masked/<reason>` by `MaskReason`, and
-        `docagent/retried_trajectories`. `docagent/masked/turns`, the mean number of turns of masked
-        trajectories that were partly played. `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all
-        searches that were not cached. `docagent/funnel/<stage>`, the share of questions with known
-        evidence that reached each stage of `docagent_rl.rollout.evidence`, of those in which the
-        evidence was `read_whole`, `zoomed` or shown `as_text`, and of those `guessed` or
-        `unjudged`; `docagent/funnel/unsought_reward`, the share of the rewards that went to
-        trajectories that neither searched nor opened a page. `docagent/image_preprocessings` (in
-        agent workers and rollout servers) and `docagent/image_loads`.
+        `docagent/retried_trajectories`, and `docagent/replayed_trajectories`.
+        `docagent/masked/turns`, the mean number of turns of masked trajectories that were partly
+        played. `docagent/<retriever>/{p50_s,p90_s,p99_s}` over all searches that were not cached.
+        `docagent/funnel/<stage>`, the share of questions with known evidence that reached each
+        stage of `docagent_rl.rollout.evidence`, of those in which the evidence was `read_whole`,
+        `zoomed` or shown `as_text`, and of those `guessed` or `unjudged`;
+        `docagent/funnel/unsought_reward`, the share of the rewards that went to trajectories that
+        neither searched nor opened a page. `docagent/image_preprocessings` (in agent workers and
+        rollout servers) and `docagent/image_loads`.
         `docagent/time_share/{generate,search,step,encode}`, the shares of the trajectories' time
         that went to each, and `docagent/prefill_ratio`, the prompt tokens that servers computed for
         later turns, divided by those that were new.
@@ -59,6 +60,8 @@ def summarise(
     retried = sum(each.attempts > 1 for each in trajectories)
     preprocessings = sum(each.image_preprocessings for each in trajectories)
     metrics[f"{PREFIX}/retried_trajectories"] = float(retried)
+    replayed = sum(each.replays > 0 for each in trajectories)
+    metrics[f"{PREFIX}/replayed_trajectories"] = float(replayed)
     metrics[f"{PREFIX}/image_preprocessings"] = float(preprocessings)
     metrics |= _search_seconds(trajectories)
 

@@ -13,8 +13,12 @@ from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import ServiceFailedError
-from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.opening import open_before_run, open_retriever
+from docagent_rl.retrieval.config import Backend, RetrieverConfig
+from docagent_rl.retrieval.opening import (
+    open_before_run,
+    open_retriever,
+    start_search_actors,
+)
 from docagent_rl.watch.actors import death_messages, read_actors
 from tests.retrieval.service.conftest import OPTIONS
 
@@ -121,10 +125,30 @@ async def test_a_query_that_breaks_the_retriever_is_at_fault_and_an_actor_that_h
     assert death_messages(read_actors()) is None
 
 
+async def test_parts_in_actors_outlive_an_actor_of_their_hybrid(cluster, store, saved):
+    hybrid = config_of(None).model_copy(
+        update={"kind": "hybrid", "parts": {"words": config_of(saved)}}
+    )
+    local = config_of(saved).model_copy(update={"backend": Backend.LOCAL})
+    assert start_search_actors({"docagent.retriever": local}, lambda: pytest.fail("opened")) == []
+    parts, whole = start_search_actors({"docagent.text_retriever": hybrid}, lambda: store)
+    (part,), (actor,) = parts._actors, whole._actors
+    before = (await part.health.remote())["pid"]
+    victim = (await actor.health.remote())["pid"]
+    os.kill(victim, signal.SIGKILL)
+    service = RetrieverService(whole, deadline_s=300, backoff_s=0.05)
+    assert await service.search("cat", doc_id=None, top_k=2)
+    assert (await part.health.remote())["pid"] == before
+
+
 def test_what_actors_cannot_open_is_one_error(cluster, store, saved, tmp_path, monkeypatch):
     with pytest.raises((UserError, InfrastructureError), match=r"missing|cannot start") as caught:
         open_retriever(config_of(tmp_path / "missing"), store)
     assert "\n" not in str(caught.value)
+    # this machine has no GPU that an actor could share
+    sharing = config_of(saved, shared_gpu_gib=5)
+    with pytest.raises(InfrastructureError, match=r"service\.shared_gpu_gib=5: .* has no GPU"):
+        open_retriever(sharing, store)
     open_before_run(config_of(saved, replicas=3), store)
     monkeypatch.setattr(cluster, "is_initialized", lambda: False)
     with pytest.raises(InfrastructureError):

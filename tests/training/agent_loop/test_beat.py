@@ -4,6 +4,7 @@ import pytest
 
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.recorder import Recorder
 from docagent_rl.rollout.resources import TrajectoryResources
 from tests.crowd.play import Crowd
 from tests.crowd.pulse import Pulse
@@ -39,13 +40,15 @@ def watched(monkeypatch):
 
 
 @pytest.mark.slow
-def test_others_go_on_while_stores_open_and_prompts_become_tokens(watched, crowd):
+def test_others_go_on_while_stores_open_prompts_become_tokens_and_trajectories_end(watched, crowd):
     pulse = Pulse()
     opened = watched(pulse, TrajectoryResources, "__init__")
     encoded = watched(pulse, ChatCodec, "prompt_ids")
+    closed = watched(pulse, Recorder, "close")
     assert not any(each.trajectory.masked for each in crowd.together(range(2), pulse))
     assert opened == [True]
     assert encoded == [True, True]
+    assert closed == [True, True]
 
 
 async def test_others_go_on_while_an_answer_is_judged(watched):

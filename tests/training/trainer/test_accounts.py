@@ -89,6 +89,22 @@ def test_a_trajectory_without_a_row_ends_the_run(sample, status, left, kind):
         sample(trajectories, {"x": "finished", "y": status}, kind=kind)
 
 
+def test_groups_that_fail_because_a_part_has_died_are_played_again(tmp_path, queue):
+    """Rows of other agent loops end with the death, and do not wait to be played again."""
+    queue.put({"x": "failure", "y": "finished"}, [trajectory("x"), *pair("y")])
+    buffer, accounts, looks = replay_buffer(), Accounts(tmp_path, each=2), []
+    accounts.ask("xy")
+
+    def replay():
+        looks.append(1)
+        queue.put(FINISHED, [*pair("x"), *pair("y")])
+        return True
+
+    account_for_trajectories(buffer, accounts, TrajectoryReader(), replays=replay)
+    assert len(queue.sample(buffer, 2).keys) == 4
+    assert looks == [1]
+
+
 def test_a_prompt_may_have_a_number_of_trajectories_of_its_own(sample):
     trajectories = [trajectory("x"), *pair("y"), trajectory("y", 2)]
     _, counts = sample(trajectories, asked=[1, 3])

@@ -6,7 +6,8 @@ import pytest
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from docagent_rl.training.trainer import stopping
-from docagent_rl.training.trainer.stopping import StoppingMixin, give_up_in_time
+from docagent_rl.training.trainer.base import before_each_poll
+from docagent_rl.training.trainer.stopping import StoppingMixin
 
 
 class Loop:
@@ -86,7 +87,7 @@ class Trainer(StoppingMixin, Loop):
         self.checkpoints, self.calls = [], []
         self._stop_request = ScriptedRequest(self, asked, overdue)
         self.buffer = SimpleNamespace(_sync_metadata_from_transfer_queue=self.look)
-        give_up_in_time(self.buffer, self)
+        before_each_poll(self.buffer, self._give_up_in_time)
         self.checkpoint_manager = SimpleNamespace(
             abort_replicas=lambda: self.calls.append("abort"),
             sleep_replicas=lambda: self.calls.append("sleep"),
@@ -192,3 +193,20 @@ def test_a_step_that_is_trained_in_part_is_not_given_up():
 
 def test_separate_servers_keep_playing_and_the_trainers_own_free_their_memory():
     assert Trainer(asked=3, mode="separate_async").calls == ["switch"]
+
+
+class Deaths(Trainer):
+    """A trainer that learns of a death in each look into the queue."""
+
+    def look(self):
+        super().look()
+        self._give_up_on_request("a server died.")
+
+
+def test_a_rollout_with_a_death_is_given_up_as_soon_as_the_run_is_asked_to_stop(caplog):
+    trainer = Deaths(asked=3)
+    assert [saved[:2] for saved in trainer.checkpoints] == [(1, 1)]
+    assert trainer.next_questions() == [2, 3]
+    assert "the rollout of step 2 was abandoned: a server died." in caplog.text
+    # a step that is trained in part goes on
+    assert Deaths(asked=7, parts=2).checkpoints[-1][:2] == (2, 2)

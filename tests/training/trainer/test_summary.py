@@ -65,7 +65,7 @@ def test_means_ranges_and_counts():
             prefill_new=80,
             prefill_computed=100,
         ),
-        played({"reward/total": 0.0, "turns": 1.0}, attempts=2),
+        played({"reward/total": 0.0, "turns": 1.0}, attempts=2, replays=3),
         masked,
         masked,
     ]
@@ -82,6 +82,7 @@ def test_means_ranges_and_counts():
         "masked/turns": 3.0,
         "masked_trajectories": 2.0,
         "retried_trajectories": 1.0,
+        "replayed_trajectories": 1.0,
         "image_preprocessings": 2.0,
         "image_loads": 3.0,
         "prefill_ratio": 1.25,
