@@ -3,8 +3,10 @@
     python -m benchmarks.event_loop
 
 All trajectories of a worker wait while its event loop computes. Trajectories that end together are
-finished as the worker does it, in a thread, and as verl does it, on the loop. A callback's time is
-the processor time of the loop's thread, so other processes do not matter.
+finished as the worker does it, in a thread, and as verl does it, on the loop. Then texts are cut to
+a number of tokens, as when trajectories of MM-Doc-R1 end together: with one tokenisation of each
+text in a thread, and with one for each size that is tried, in a thread and on the loop. A
+callback's time is the processor time of the loop's thread, so other processes do not matter.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from benchmarks.common import show
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
+from docagent_rl.envs.token_budget import TokenCounter, cut_middle
+from docagent_rl.envs.token_offsets import TokenizerCounter
 from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.training.agent_loop.manager import DocAgentLoopWorker
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
+from docagent_rl.training.agent_loop.worker import DocAgentLoopWorker
 
 _SIDE = 1008
 """Pixels of a page's side: 1,296 tokens."""
@@ -55,9 +59,9 @@ def make_worker(kind: type[DocAgentLoopWorker]) -> Any:
     return worker
 
 
-def make_row(processor: Any, tokens: int, images: int) -> DocAgentLoopOutput:
+def make_row(processor: Any, tokens: int, images: int, side: int = _SIDE) -> DocAgentLoopOutput:
     """Return a row of a trajectory: images and text in turns, of which half a turn is sampled."""
-    size = (_SIDE, _SIDE)
+    size = (side, side)
     ref = ImageRef(PageRef("doc", 1), "hash", (0, 0, *size), size)
     page = EncodedImage.make(ref, Image.new("RGB", size, "white"), processor.image_processor)
     shown = [page] * images
@@ -129,6 +133,39 @@ def measure(kind: type[DocAgentLoopWorker], count: int, tokens: int, images: int
     return [name, f"{1000 * max(seconds):.1f}", f"{sum(seconds):.2f}", f"{total:.2f}"]
 
 
+async def cut_together(count: TokenCounter, texts: list[str], limit: int, *, threads: bool) -> None:
+    """Cut the middle of all texts at the same moment, each to `limit` tokens."""
+
+    async def cut(text: str) -> str:
+        if threads:
+            return await asyncio.to_thread(cut_middle, text, limit, count)
+        return cut_middle(text, limit, count)
+
+    await asyncio.gather(*map(cut, texts))
+
+
+def measure_cuts(texts: int, tokens: int, limit: int) -> Iterator[list[str]]:
+    """Yield lines of the table: the longest callback, all callbacks, processor time of a text."""
+    fast = TokenizerCounter(build_tokenizer([]).backend_tokenizer)
+
+    def counted(text: str) -> int:
+        return fast(text)
+
+    sentences = (f"The revenue of year {n} rose by {n % 97}.5 %." for n in range(tokens))
+    text = " ".join(sentences)[: 3 * tokens]
+    ways = (
+        ("each size is counted, on the event loop", counted, False),
+        ("each size is counted, in a thread", counted, True),
+        ("one tokenisation, in a thread", fast, True),
+    )
+    for name, count, threads in ways:
+        with timed_callbacks() as seconds:
+            began = time.process_time()
+            asyncio.run(cut_together(count, [text] * texts, limit, threads=threads))
+            each = (time.process_time() - began) / texts
+        yield [name, f"{1000 * max(seconds):.1f}", f"{sum(seconds):.2f}", f"{1000 * each:.1f}"]
+
+
 async def _nowhere(*_: Any, **__: Any) -> None:
     """Take the place of the queue, whose client writes to a socket."""
 
@@ -141,8 +178,9 @@ def main(
     count: Annotated[int, typer.Option(help="Trajectories that end together.")] = 256,
     tokens: Annotated[int, typer.Option(help="Tokens of a row.")] = 19_000,
     images: Annotated[int, typer.Option(help="Images of a row, of 1,296 tokens each.")] = 10,
+    limit: Annotated[int, typer.Option(help="Tokens to which texts are cut.")] = 4096,
 ) -> None:
-    """Finish rows of many trajectories at once."""
+    """Finish rows of many trajectories at once, and cut texts of as many."""
     torch.set_num_threads(1)
     for kind in (DocAgentLoopWorker, VerlsWorker):
         kind._compute_score = _no_score
@@ -153,6 +191,11 @@ def main(
         f"{count} rows of {tokens:,} tokens with {images} images",
         ("rows are finished", "longest callback, ms", "all callbacks, s", "in total, s"),
         lines,
+    )
+    show(
+        f"{count} texts of some {tokens // 2:,} tokens, cut to {limit:,}",
+        ("texts are cut", "longest callback, ms", "all callbacks, s", "processor ms a text"),
+        list(measure_cuts(count, tokens // 2, limit)),
     )
 
 

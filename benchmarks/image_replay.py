@@ -33,6 +33,7 @@ from docagent_rl.training.serving.image_cache import (
     name_images,
 )
 from docagent_rl.training.serving.pages import PagePreprocessor, Pages
+from docagent_rl.training.serving.prompts import PromptSender, PromptStore
 from docagent_rl.training.serving.requests import NamedImage, route
 
 Row = dict[str, Any]
@@ -95,15 +96,15 @@ def prompt_of(setup: StepSetup, images: int) -> list[int]:
 
 def requests_in_order(
     trajectories: Sequence[MadeTrajectory],
-) -> Iterator[tuple[int, list[int], list[Picture]]]:
-    """Yield the trajectory's number, token ids and images of each request.
+) -> Iterator[tuple[int, int, list[Picture]]]:
+    """Yield the trajectory's number, the number of its turn, and the images of each request.
 
     The first requests of all trajectories come first, then their second requests, and so on.
     """
     for turn in range(max(len(each.requests) for each in trajectories)):
         for number, each in enumerate(trajectories):
             if turn < len(each.requests):
-                yield number, each.prompts[turn], each.requests[turn]
+                yield number, turn, each.requests[turn]
 
 
 def replay_as_opponent(
@@ -128,10 +129,10 @@ def replay_as_opponent(
             replay.preprocessings += 1
         return cache[ref.key]
 
-    for number, ids, refs in requests_in_order(trajectories):
+    for number, turn, refs in requests_in_order(trajectories):
         images = [preprocessed(number, ref)[0] for ref in refs]
         with replay.costs.timed(SEND) as part:
-            sent = pickle.dumps((ids, images), protocol=5)
+            sent = pickle.dumps((trajectories[number].prompts[turn], images), protocol=5)
             part.nbytes += len(sent)
             _, received = pickle.loads(sent)
         if not refs:
@@ -188,6 +189,8 @@ async def _replay_as_package(
     await _warm_up(setup, layout, image_cache, name)
     pages = [Pages(each.renderer, torch.bfloat16) for each in setup.front_ends]
     routes: dict[str, int] = {}
+    senders = [PromptSender(str(number)) for number in range(len(trajectories))]
+    stores = [PromptStore() for _ in setup.front_ends]
 
     async def preprocessed(ref: Picture) -> EncodedImage:
         """Return the patches of an image, from the cache that all workers share."""
@@ -200,20 +203,21 @@ async def _replay_as_package(
             replay.preprocessings += 1
         return encoded[ref.key]
 
-    for number, ids, refs in requests_in_order(trajectories):
+    for number, turn, refs in requests_in_order(trajectories):
         images = [await preprocessed(ref) for ref in refs]
+        server = _server(setup, trajectories, number, routes)
         with replay.costs.timed(SEND) as part:
             # in place of the patches, Ray sends a reference of a few bytes
             named = [replace(NamedImage.of(image), handle=b"reference" * 3) for image in images]
-            sent = pickle.dumps((ids, named), protocol=5)
+            sent = _sent(trajectories[number], turn, senders[number], named)
             part.nbytes += len(sent)
             received = [
-                replace(image, handle=encoded[image.key].handle) for image in pickle.loads(sent)[1]
+                replace(image, handle=encoded[image.key].handle)
+                for image in _received(sent, trajectories[number], turn, stores[server])
             ]
         if not refs:
             continue
 
-        server = _server(setup, trajectories, number, routes)
         with replay.costs.timed(FRONT_END) as part:
             loaded, _ = await pages[server].load(received, every=False)
             part.nbytes += sum(
@@ -237,6 +241,34 @@ async def _replay_as_package(
             each_row(number, row_number, row)
     ray.kill(directory)
     return replay
+
+
+def _sent(
+    made: MadeTrajectory, turn: int, sender: PromptSender, images: Sequence[NamedImage]
+) -> bytes:
+    """Return the prompt and the images of a turn as they are sent."""
+    ids = made.prompts[turn]
+    # a trajectory always has the same server
+    prompt = sender.shorten(ids, "server")
+    sender.record(ids, made.trajectory.turns[turn].token_ids, "server")
+    return pickle.dumps((prompt, images), protocol=5)
+
+
+def _received(
+    sent: bytes, made: MadeTrajectory, turn: int, store: PromptStore
+) -> Sequence[NamedImage]:
+    """Read what was sent, and return the images.
+
+    Raises:
+        RuntimeError: the server has other token ids.
+    """
+    prompt, images = pickle.loads(sent)
+    found = store.find(prompt)
+    if found is None or found.tolist() != made.prompts[turn]:
+        raise RuntimeError(f"turn {turn}: the server has other tokens")
+    store.keep(prompt.name, found)
+    store.add_reply(prompt.name, found, made.trajectory.turns[turn].token_ids)
+    return images
 
 
 async def _warm_up(

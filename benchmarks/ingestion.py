@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.common import show
+from benchmarks.made_documents import write_kinds
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
@@ -100,6 +102,10 @@ def main(
     dpi: Annotated[int, typer.Option(help="Pixels per inch.")] = 144,
     quality: Annotated[int, typer.Option(help="JPEG quality of all candidates.")] = 90,
     repeats: Annotated[int, typer.Option(help="Rounds; the best of each candidate counts.")] = 3,
+    kinds: Annotated[
+        int | None,
+        typer.Option(help="Measure six kinds of made documents, with this many pages each."),
+    ] = None,
 ) -> None:
     """Print the time that ingesting a folder of PDFs takes, beside pdf2image and pdftotext.
 
@@ -115,12 +121,57 @@ def main(
         )
         raise typer.Exit(2)
     settings = RenderSettings(dpi=dpi, jpeg_quality=quality)
+    if kinds is not None:
+        with tempfile.TemporaryDirectory() as within:
+            compare_kinds(write_kinds(Path(within, "kinds"), kinds), settings, repeats)
+        return
     with tempfile.TemporaryDirectory() as fetched:
         if folder is None:
             folder = Path(fetched)
             subprocess.run(["bash", _FETCH, folder], check=True)
         with tempfile.TemporaryDirectory() as within:
             compare(folder, settings, repeats, Path(within))
+
+
+def compare_kinds(folders: Mapping[str, Path], settings: RenderSettings, repeats: int) -> None:
+    """Measure the ingestion of a folder of each kind with one worker, and print a table."""
+    rows = []
+    for kind, folder in folders.items():
+        runs: dict[str, Callable[[Path], int]] = {
+            "equal": partial(with_poppler, folder, settings, text=True, workers=1),
+            "ours": partial(with_ingest, folder, settings, workers=1),
+        }
+        best = _best(runs, repeats, folder.parent)
+        equal, ours = (best[name].processor / best[name].pages * 1000 for name in runs)
+        rows.append(
+            [kind, str(best["ours"].pages), f"{equal:.1f}", f"{ours:.1f}", f"{equal / ours:.2f}"]
+        )
+    title = f"{settings.dpi} dpi, JPEG quality {settings.jpeg_quality}: processor time, one worker"
+    columns = [
+        "kind",
+        "pages",
+        "pdf2image and pdftotext, ms a page",
+        "ingest, ms a page",
+        "times as fast",
+    ]
+    show(title, columns, rows)
+
+
+def _best(runs: Mapping[str, Callable[[Path], int]], repeats: int, within: Path) -> dict[str, Cost]:
+    """Measure all candidates in each round; return the best of each."""
+    costs: dict[str, list[Cost]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            costs[name].append(measure(run, within))
+    return {
+        name: Cost(
+            min(cost.processor for cost in found),
+            min(cost.wall for cost in found),
+            found[0].pages,
+            found[0].size,
+        )
+        for name, found in costs.items()
+    }
 
 
 def compare(pdfs: Path, settings: RenderSettings, repeats: int, within: Path) -> None:
@@ -137,19 +188,7 @@ def compare(pdfs: Path, settings: RenderSettings, repeats: int, within: Path) ->
         runs[f"docagent-rl ingest, {label}"] = lambda out, n=workers: with_ingest(
             pdfs, settings, out, workers=n
         )
-    costs: dict[str, list[Cost]] = {name: [] for name in runs}
-    for _ in range(repeats):
-        for name, run in runs.items():
-            costs[name].append(measure(run, within))
-    best = {
-        name: Cost(
-            min(cost.processor for cost in found),
-            min(cost.wall for cost in found),
-            found[0].pages,
-            found[0].size,
-        )
-        for name, found in costs.items()
-    }
+    best = _best(runs, repeats, within)
     equal = best["pdf2image and pdftotext, 1 worker"]
     raster = best["pdf2image, 1 worker"]
     rows = [

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MethodType
 from typing import Annotated, Any, NamedTuple
 
 import torch
@@ -255,11 +256,20 @@ def _mib(nbytes: float) -> str:
 
 
 def qwen2_5_vl() -> Any:
-    """Return the image processor of the released checkpoints, with a small tokenizer."""
-    from docagent_rl.lab.tiny.shapes import build_processor
+    """Return the processor of the released checkpoints, with a small tokenizer.
+
+    It has the model's functions for position ids, which verl adds to it.
+    """
+    from transformers import Qwen2_5_VLModel
+
+    from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
-    return build_processor(build_tokenizer())
+    processor = build_processor(build_tokenizer())
+    processor.config = tiny_config(processor.tokenizer)
+    for name in ("get_rope_index", "get_vision_position_ids"):
+        setattr(processor, name, MethodType(getattr(Qwen2_5_VLModel, name), processor))
+    return processor
 
 
 def front_end(folder: Path, processor: Any) -> Any:

@@ -1,6 +1,7 @@
 """Text that annotations draw on a page: values of form fields, typed notes, stamps."""
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ from PIL import Image
 
 from docagent_rl.documents.ink import has_ink
 from docagent_rl.documents.pdf import OpenPdf, annotations, utf16
-from docagent_rl.documents.projection import Box, Projection, TextBoxes
+from docagent_rl.documents.projection import Box, Projection, TextBoxes, enclosing
 
 _WITHOUT_TEXT = frozenset(
     {
@@ -49,6 +50,16 @@ class DrawnText:
     """Box of its first line."""
     lines: list[str] = field(default_factory=list)
     extent: Box | None = None
+
+
+@dataclass(slots=True)
+class _Written:
+    """The characters of one annotation, in the order of the text page."""
+
+    lines: list[str] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
+    in_first_line: int = 0
+    """Number of boxes in the first line, which are the first ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,35 +193,35 @@ def _texts_within(item: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _address(handle: Any) -> int:
-    return ctypes.cast(handle, ctypes.c_void_p).value or 0
+    return ctypes.addressof(handle.contents) if handle else 0
 
 
 def _collected(
     textpage: pypdfium2.PdfTextPage, owners: dict[int, int], boxes: TextBoxes
 ) -> Iterator[DrawnText]:
-    found: dict[int, DrawnText] = {}
+    found: dict[int, _Written] = defaultdict(_Written)
+    page = textpage.raw
     before = -1
     gap = ""
     for index in range(textpage.count_chars()):
-        character = chr(pdfium_c.FPDFText_GetUnicode(textpage, index))
-        owner = owners.get(_address(pdfium_c.FPDFText_GetTextObject(textpage, index)))
+        character = chr(pdfium_c.FPDFText_GetUnicode(page, index))
+        owner = owners.get(_address(pdfium_c.FPDFText_GetTextObject(page, index)))
         if owner is None:
             gap += character
             continue
-        box = boxes.loose(index)
-        text = found.setdefault(owner, DrawnText(box))
+        text = found[owner]
         if not text.lines or owner != before or "\n" in gap:
             text.lines.append(character)
         else:
             text.lines[-1] += (" " if gap else "") + character
+        text.boxes.append(boxes.loose(index))
         if len(text.lines) == 1:
-            text.box = text.box.around(box)
-        text.extent = text.extent.around(box) if text.extent else box
+            text.in_first_line += 1
         before = owner
         gap = ""
     for text in found.values():
-        text.lines = [line for each in text.lines if (line := each.strip())]
-        yield text
+        lines = [line for each in text.lines if (line := each.strip())]
+        yield DrawnText(enclosing(text.boxes[: text.in_first_line]), lines, enclosing(text.boxes))
 
 
 def _is_drawn(text: DrawnText, picture: Image.Image) -> bool:

@@ -14,6 +14,7 @@ from docagent_rl.base.text import counted
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import ObjectKind, ObjectStore
 from docagent_rl.documents.references import PageRef
+from docagent_rl.documents.shown import audit_shown, shown_folder
 
 _THREADS = 8
 _AGAIN = "the next ingest writes it again from the documents that it finds"
@@ -78,11 +79,21 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
         for (path, digest, kind), problem in zip(jobs, shown, strict=True):
             if problem:
                 audit.damages.append(Damage(path, problem, tuple(users[digest, kind])))
+    _look_at_drawn(layout, audit)
     audit.contents = (
         f"{counted(documents, 'document')}, {counted(pages, 'page')}, "
         f"{counted(len(users), 'object')}"
     )
     return audit
+
+
+def _look_at_drawn(layout: StoreLayout, audit: Audit) -> None:
+    """Add a note about the cache of drawn pages, whose damage is no loss: runs draw them again."""
+    folder = shown_folder(layout.root)
+    drawn = audit_shown(folder)
+    if drawn.files:
+        damaged = f", {drawn.damaged} damaged, which runs draw again" if drawn.damaged else ""
+        audit.notes.append(f"{folder}: {counted(drawn.files, 'drawn page')}{damaged}")
 
 
 def _compare_with_seal(layout: StoreLayout, audit: Audit) -> None:

@@ -21,9 +21,12 @@ def sample_letters(textpage: pypdfium2.PdfTextPage) -> dict[str, list[int]]:
     """Return the letters and digits of a page, each with the indices of at most 8 occurrences."""
     places: dict[str, list[int]] = defaultdict(list)
     for index, character in enumerate(_characters(textpage)):
-        if character.isalnum():
-            places[character].append(index)
-    return {letter: found[:: -(-len(found) // _MOST)] for letter, found in places.items()}
+        places[character].append(index)
+    return {
+        character: found[:: -(-len(found) // _MOST)]
+        for character, found in places.items()
+        if character.isalnum()
+    }
 
 
 def _characters(textpage: pypdfium2.PdfTextPage) -> Sequence[str]:

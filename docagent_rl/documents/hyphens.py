@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 # PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
-_LINE_END = re.compile("(?P<before>[^\\W\\d_]*)[\x02\ufffe](?=(?P<after>[^\\W\\d_]*))")
+_MARKS = "\x02\ufffe"
+_LINE_END = re.compile("(?P<before>[^\\W\\d_]*)[" + _MARKS + "](?=(?P<after>[^\\W\\d_]*))")
 _WORD = re.compile(r"[^\W\d_]+")
 _COMPOUND = re.compile(r"(?<![^\W\d_])(?=([^\W\d_]+-[^\W\d_]+))")
 
@@ -25,7 +26,7 @@ class Spellings:
 
         A hyphen stays if the pages write the compound more often with it than without it.
         """
-        return _LINE_END.sub(self._join, text)
+        return _LINE_END.sub(self._join, text) if splits_words(text) else text
 
     def _join(self, match: re.Match[str]) -> str:
         before = match["before"]
@@ -37,4 +38,4 @@ class Spellings:
 
 def splits_words(text: str) -> bool:
     """Return whether a text from PDFium has hyphens at the ends of lines."""
-    return _LINE_END.search(text) is not None
+    return any(mark in text for mark in _MARKS)

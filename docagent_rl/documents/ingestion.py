@@ -36,6 +36,7 @@ from docagent_rl.documents.sources import (
     Sources,
     discover,
 )
+from docagent_rl.documents.thumbnails import check_cells, draw_missing
 from docagent_rl.documents.upkeep import remove_gone
 from docagent_rl.documents.workers import WorkerPool
 
@@ -57,6 +58,7 @@ def ingest(
     by_layout: bool = False,
     mirror: bool = False,
     however_many: bool = False,
+    thumbnails: Sequence[int] = (),
 ) -> IngestReport:
     """Store the documents under `source` (see `docagent_rl.documents.sources.discover`).
 
@@ -89,6 +91,8 @@ def ingest(
         however_many: With `mirror`, remove them even if they are more than half of the store;
             otherwise they then stay (`IngestReport.withheld`), since the folder may be on a disk
             that is not mounted.
+        thumbnails: Sides in pixels of the squares into which thumbnails fit; those that no earlier
+            ingest drew are drawn for all documents of the store (`thumbnails.draw_missing`).
 
     Raises:
         UserError: The input, the store or a setting is wrong; the renderer, the OCR engine or the
@@ -105,6 +109,7 @@ def ingest(
         require_reader()
     if mirror and not (isinstance(source, Path) and source.is_dir()):
         raise UserError(f"{source} is not a folder, and a store can only mirror a folder: name one")
+    check_cells(thumbnails)
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
     if ray and isinstance(source, Path):
@@ -143,6 +148,7 @@ def ingest(
                 most = before if however_many else before // 2
                 run.report.removed, run.report.withheld = remove_gone(layout, found, most)
             layout.seal_rest()
+            run.report.thumbnails = draw_missing(layout, thumbnails, pool, bars)
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
     run.report.sort()

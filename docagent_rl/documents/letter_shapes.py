@@ -62,16 +62,15 @@ def is_wrongly_mapped(
     rare = sum(0x0180 <= ord(letter) < 0x02B0 for letter in letters)
     if rare >= max(_RARE_SHARE * len(letters), _FEWEST_WIDE):
         return True
+    glyphs = _Glyphs(textpage)
     wide = [letter for letter in letters if _is_wide(letter)]
     if len(wide) >= _FEWEST_WIDE:
-        widths = [shape.width for letter in wide if (shape := _shape(textpage, letters[letter]))]
+        widths = [shape.width for letter in wide if (shape := glyphs.shape(letters[letter]))]
         return len(widths) >= _FEWEST_WIDE and not _are_square(widths)
     small = [letter for letter in _LEVEL + _TALL + _HANGING if letter in letters]
     if len(small) < _FEWEST_SMALL:
         return False
-    return _contradicts(
-        {each: shape for each in small if (shape := _shape(textpage, letters[each]))}
-    )
+    return _contradicts({each: shape for each in small if (shape := glyphs.shape(letters[each]))})
 
 
 def _is_wide(letter: str) -> bool:
@@ -106,28 +105,35 @@ def _contradicts(shapes: Mapping[str, _Shape]) -> bool:
     return wrong >= _CONTRADICTED_SHARE * len(shapes)
 
 
-def _shape(textpage: pypdfium2.PdfTextPage, places: Sequence[int]) -> _Shape | None:
-    """Return the median shape of a letter; None if none of its occurrences is upright."""
-    some = places[:: max(1, len(places) // _PLACES)]
-    shapes = [shape for index in some if (shape := _shape_at(textpage, index))]
-    if not shapes:
-        return None
-    return _Shape(*(statistics.median(part) for part in zip(*shapes, strict=True)))
+class _Glyphs:
+    """The glyphs of a page; ctypes' objects and references are made once for all of them."""
 
+    def __init__(self, textpage: pypdfium2.PdfTextPage) -> None:
+        self._textpage = textpage.raw
+        self._numbers = [ctypes.c_double() for _ in range(6)]
+        self._references = [ctypes.byref(number) for number in self._numbers]
+        self._line = pdfium_c.FS_RECTF()
+        self._line_reference = ctypes.byref(self._line)
 
-def _shape_at(textpage: pypdfium2.PdfTextPage, index: int) -> _Shape | None:
-    if abs(pdfium_c.FPDFText_GetCharAngle(textpage, index)) > _UPRIGHT:
-        return None
-    left, right, bottom, top, x, y = (ctypes.c_double() for _ in range(6))
-    pdfium_c.FPDFText_GetCharBox(textpage, index, left, right, bottom, top)
-    pdfium_c.FPDFText_GetCharOrigin(textpage, index, x, y)
-    line = pdfium_c.FS_RECTF()
-    pdfium_c.FPDFText_GetLooseCharBox(textpage, index, line)
-    height = line.top - line.bottom
-    if height <= 0 or top.value <= bottom.value:
-        return None
-    return _Shape(
-        (line.right - line.left) / height,
-        (top.value - y.value) / height,
-        (y.value - bottom.value) / height,
-    )
+    def shape(self, places: Sequence[int]) -> _Shape | None:
+        """Return the median shape of a letter; None if none of its occurrences is upright."""
+        some = places[:: max(1, len(places) // _PLACES)]
+        shapes = [shape for index in some if (shape := self._shape_at(index))]
+        if not shapes:
+            return None
+        return _Shape(*(statistics.median(part) for part in zip(*shapes, strict=True)))
+
+    def _shape_at(self, index: int) -> _Shape | None:
+        if abs(pdfium_c.FPDFText_GetCharAngle(self._textpage, index)) > _UPRIGHT:
+            return None
+        pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._references[:4])
+        pdfium_c.FPDFText_GetCharOrigin(self._textpage, index, *self._references[4:])
+        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._line_reference)
+        _, _, bottom, top, _, base = (number.value for number in self._numbers)
+        line = self._line
+        height = line.top - line.bottom
+        if height <= 0 or top <= bottom:
+            return None
+        return _Shape(
+            (line.right - line.left) / height, (top - base) / height, (base - bottom) / height
+        )

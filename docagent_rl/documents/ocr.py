@@ -5,7 +5,6 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -50,6 +49,8 @@ def engine_name() -> str:
     Raises:
         UserError: The engine or one of its models is not installed.
     """
+    from importlib.metadata import version  # workers that read text layers do not need it
+
     _models()
     return f"rapidocr {version('rapidocr')}"
 

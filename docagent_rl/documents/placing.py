@@ -38,23 +38,24 @@ def insert_texts(
         texts: the texts of annotations, from top to bottom.
         bounds: the page; characters outside of it are left out.
     """
-    pieces, shown = _content(textpage, boxes, bounds)
+    pieces, lines = _content(textpage, boxes, bounds)
     before: dict[int, str] = defaultdict(str)
     after: dict[int, str] = defaultdict(str)
     for text in texts:
-        if _stands_there(text, shown):
+        if _stands_there(text, lines):
             continue
         written = "\n".join(text.lines)
-        row = [each for each in shown if _same_row(each.box, text.box)]
+        row = [each for line in lines if _same_row(line[0].box, text.box) for each in line]
         left = [each for each in row if each.box.middle[0] < text.box.left]
         right = [each for each in row if each.box.middle[0] >= text.box.middle[0]]
+        # of two at the same place, the first in the text
         if left:
-            nearest = max(left, key=lambda each: each.box.right)
+            nearest = max(left, key=lambda each: (each.box.right, -each.index))
             after[_past_leaders(pieces, nearest.index)] += f" {written}"
         elif right:
-            nearest = min(right, key=lambda each: each.box.left)
+            nearest = min(right, key=lambda each: (each.box.left, each.index))
             before[nearest.index] += f"{written} "
-        elif (above := _above(shown, text.box)) is not None:
+        elif (above := _above(lines, text.box)) is not None:
             after[_line_end(pieces, above.index)] += f"\n{written}"
         else:
             before[0] += f"{written}\n"
@@ -63,31 +64,41 @@ def insert_texts(
 
 def _content(
     textpage: pypdfium2.PdfTextPage, boxes: TextBoxes, bounds: Box
-) -> tuple[list[str], list[_Character]]:
-    """Return the characters of a page by index, and the visible ones among them with their boxes.
+) -> tuple[list[str], list[list[_Character]]]:
+    """Return the characters of a page by index, and the visible ones among them by line.
 
-    Characters outside of `bounds` are empty in the first list and missing in the second.
+    The characters of a line have the same top and bottom, so that most comparisons are made once
+    for all of them. Characters outside of `bounds` are empty in the first list and missing in the
+    second.
     """
     pieces: list[str] = []
-    shown: list[_Character] = []
+    lines: dict[tuple[float, float], list[_Character]] = defaultdict(list)
+    page = textpage.raw
     for index in range(textpage.count_chars()):
-        code = pdfium_c.FPDFText_GetUnicode(textpage, index)
+        code = pdfium_c.FPDFText_GetUnicode(page, index)
         character = chr(code) if code else ""
-        if character.strip() and not pdfium_c.FPDFText_IsGenerated(textpage, index):
+        if character.strip() and not pdfium_c.FPDFText_IsGenerated(page, index):
             box = boxes.loose(index)
             if not bounds.contains(box.middle):
                 character = ""
             else:
-                shown.append(_Character(index, character, box))
+                lines[box.top, box.bottom].append(_Character(index, character, box))
         pieces.append(character)
-    return pieces, shown
+    return pieces, list(lines.values())
 
 
-def _stands_there(text: DrawnText, shown: Sequence[_Character]) -> bool:
+def _stands_there(text: DrawnText, lines: Sequence[Sequence[_Character]]) -> bool:
     """Return whether the page's own content has the same letters where a text is drawn."""
     extent = text.extent or text.box
-    under = "".join(each.text for each in shown if extent.contains(each.box.middle))
-    return "".join("".join(text.lines).split()) in under
+    under = [
+        each
+        for line in lines
+        if extent.top <= line[0].box.middle[1] <= extent.bottom
+        for each in line
+        if extent.contains(each.box.middle)
+    ]
+    letters = "".join(each.text for each in sorted(under, key=lambda each: each.index))
+    return "".join("".join(text.lines).split()) in letters
 
 
 def _same_row(one: Box, other: Box) -> bool:
@@ -103,11 +114,11 @@ def _past_leaders(pieces: Sequence[str], index: int) -> int:
     return end if pieces[end] != " " else max(end - 1, index)
 
 
-def _above(shown: Sequence[_Character], box: Box) -> _Character | None:
+def _above(lines: Sequence[Sequence[_Character]], box: Box) -> _Character | None:
     """Return a character of the nearest text above a box, preferably in the same column."""
-    higher = [each for each in shown if each.box.middle[1] < box.middle[1]]
+    higher = [each for line in lines if line[0].box.middle[1] < box.middle[1] for each in line]
     column = [each for each in higher if each.box.left < box.right and each.box.right > box.left]
-    return max(column or higher, key=lambda each: each.box.bottom, default=None)
+    return max(column or higher, key=lambda each: (each.box.bottom, -each.index), default=None)
 
 
 def _line_end(pieces: Sequence[str], index: int) -> int:

@@ -1,6 +1,7 @@
 """The projection of a PDF page's coordinates to pixels of its picture."""
 
 import ctypes
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pypdfium2
@@ -34,15 +35,6 @@ class Box(NamedTuple):
         """The point `(x, y)` in its middle."""
         return (self.left + self.right) / 2, (self.top + self.bottom) / 2
 
-    def around(self, other: "Box") -> "Box":
-        """Return the smallest box around both."""
-        return Box(
-            min(self.left, other.left),
-            min(self.top, other.top),
-            max(self.right, other.right),
-            max(self.bottom, other.bottom),
-        )
-
     def inner(self) -> "Box":
         """Return its middle half in both directions, which neighbouring glyphs do not reach."""
         across = (self.right - self.left) / 4
@@ -52,6 +44,12 @@ class Box(NamedTuple):
     def contains(self, point: tuple[float, float]) -> bool:
         """Return whether a point `(x, y)` is in it."""
         return self.left <= point[0] <= self.right and self.top <= point[1] <= self.bottom
+
+
+def enclosing(boxes: Sequence[Box]) -> Box:
+    """Return the smallest box around all of them; there must be one."""
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return Box(min(lefts), min(tops), max(rights), max(bottoms))
 
 
 class Projection:
@@ -73,20 +71,19 @@ class Projection:
 
     def box(self, left: float, bottom: float, right: float, top: float) -> Box:
         """Return the box of a rectangle of the page."""
-        first = self._point(left, bottom)
-        second = self._point(right, top)
-        return Box(
-            min(first[0], second[0]),
-            min(first[1], second[1]),
-            max(first[0], second[0]),
-            max(first[1], second[1]),
-        )
-
-    def _point(self, x: float, y: float) -> tuple[float, float]:
-        return (
-            self._origin[0] + x * self._x[0] + y * self._y[0],
-            self._origin[1] + x * self._x[1] + y * self._y[1],
-        )
+        # written out, since it is computed for every character
+        x, y = self._origin
+        x_across, x_down = self._x
+        y_across, y_down = self._y
+        first_x = x + left * x_across + bottom * y_across
+        second_x = x + right * x_across + top * y_across
+        first_y = y + left * x_down + bottom * y_down
+        second_y = y + right * x_down + top * y_down
+        if first_x > second_x:
+            first_x, second_x = second_x, first_x
+        if first_y > second_y:
+            first_y, second_y = second_y, first_y
+        return Box(first_x, first_y, second_x, second_y)
 
     def _device(self, x: float, y: float) -> tuple[float, float]:
         width, height = self.size
@@ -99,29 +96,34 @@ class Projection:
 
 
 class TextBoxes:
-    """The boxes of the characters of a text page, by index."""
+    """The boxes of the characters of a text page, by index.
+
+    Thousands of characters are asked for, so ctypes' objects and references are made only once.
+    """
 
     def __init__(self, textpage: pypdfium2.PdfTextPage, projection: Projection) -> None:
-        self._textpage = textpage
+        self._textpage = textpage.raw
         self._projection = projection
         self._loose = pdfium_c.FS_RECTF()
+        self._loose_reference = ctypes.byref(self._loose)
         self._sides = [ctypes.c_double() for _ in range(4)]
+        self._side_references = [ctypes.byref(side) for side in self._sides]
 
     def loose(self, index: int) -> Box:
         """Return the box that a character takes up in its line, whatever its glyph."""
-        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)
+        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose_reference)
         loose = self._loose
         return self._projection.box(loose.left, loose.bottom, loose.right, loose.top)
 
     def is_flat(self, index: int) -> bool:
         """Return whether a glyph has no outline: one side of its box is nearly zero."""
-        pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._sides)
-        left, right, bottom, top = (side.value for side in self._sides)
-        across = right - left
-        up = top - bottom
+        pdfium_c.FPDFText_GetCharBox(self._textpage, index, *self._side_references)
+        left, right, bottom, top = self._sides
+        across = right.value - left.value
+        up = top.value - bottom.value
         if across > _SURELY_SOLID and up > _SURELY_SOLID:
             return False
-        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose)
+        pdfium_c.FPDFText_GetLooseCharBox(self._textpage, index, self._loose_reference)
         loose = self._loose
         return across < _FLAT * (loose.right - loose.left) or up < _FLAT * (
             loose.top - loose.bottom

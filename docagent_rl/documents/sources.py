@@ -106,6 +106,8 @@ class IngestReport:
     """Number of pages of the ingested documents with text by OCR."""
     textless_pages: int = 0
     """Number of pages of the ingested documents without text."""
+    thumbnails: int = 0
+    """Number of thumbnails that this run drew."""
     qualities: list[Quality] = field(default_factory=list)
     """The quality with which the ingested documents were read."""
     passed_over: Counter[str] = field(default_factory=Counter)

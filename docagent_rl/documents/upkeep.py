@@ -14,6 +14,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, PageEntry, read_record
 from docagent_rl.documents.objects import ObjectKind, is_digest
 from docagent_rl.documents.references import unknown_document
+from docagent_rl.documents.shown import prune_shown, shown_folder
 from docagent_rl.documents.sources import Sources
 
 _WAITING = "An ingest is writing to this store: waiting for it to end ..."
@@ -49,7 +50,7 @@ def remove(store: Path, doc_ids: Sequence[str]) -> None:
 
 
 def prune(store: Path) -> Pruned:
-    """Delete pictures and texts that no document of a store uses.
+    """Delete pictures and texts that no document of a store uses, drawn pages next to it included.
 
     The function waits for a running ingest, and keeps what interrupted ones have stored. A reader
     that opened the store before a document was removed or replaced can then no longer read it.
@@ -75,7 +76,10 @@ def prune(store: Path) -> Pruned:
                     size += path.stat().st_size
                     path.unlink()
                     files += 1
-    return Pruned(files, size, len(ranges))
+    pages = {digest for digest, kind in needed if kind is ObjectKind.IMAGE}
+    # also pages of another store that runs showed instead: they are drawn again when needed
+    drawn, drawn_size = prune_shown(shown_folder(layout.root), pages)
+    return Pruned(files + drawn, size + drawn_size, len(ranges))
 
 
 def _needed_by_documents(layout: StoreLayout) -> set[tuple[str, ObjectKind]]:

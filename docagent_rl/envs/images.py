@@ -6,8 +6,8 @@ import hashlib
 import io
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.drawn import Resample, resized, shown_key, shown_name
 from docagent_rl.documents.settings import Size
 
 if TYPE_CHECKING:
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 Colour = tuple[int, int, int]
 """Red, green and blue, each from 0 to 255."""
-
-
-class Resample(StrEnum):
-    """The filter that is used to resize an image."""
-
-    BICUBIC = "bicubic"
-    LANCZOS = "lanczos"
-    """Sharper at small scales; used for thumbnails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +42,7 @@ class ImageRef:
     @property
     def key(self) -> str:
         """The content hash: two references with the same key have the same pixels."""
-        return _digest([self.page_hash, self.raster, self.size, self.resample.value])
+        return shown_key(self.page_hash, self.raster, self.size, self.resample)
 
     @property
     def pages(self) -> tuple[PageRef, ...]:
@@ -127,9 +120,6 @@ def _digest(recipe: list[Any]) -> str:
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()
 
 
-_FILTERS = {Resample.BICUBIC: Image.Resampling.BICUBIC, Resample.LANCZOS: Image.Resampling.LANCZOS}
-
-
 def render(ref: Picture, store: DocumentStore) -> Image.Image:
     """Render a picture as RGB of `ref.size`, cropped from the raw pages and resized once.
 
@@ -151,19 +141,37 @@ def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
             "it came from"
         )
     if ref.raster != (0, 0, *page.size):
-        return _resized(page.image().crop(ref.raster), ref)
-    # cache whole pages: they are shown again and again, and thumbnails in every trajectory
-    if ref.size == page.size or store.shown is None:
-        return _resized(page.image(), ref)
-    image = store.shown.get(ref.key, ref.size)
+        return resized(page.image().crop(ref.raster), ref.size, ref.resample)
+    name = _cached_name(ref, page.size)
+    if name is None or store.shown is None:
+        return resized(page.image(), ref.size, ref.resample)
+    image = store.shown.get(name, ref.size)
     if image is None:
-        image = _resized(page.image(), ref)
-        store.shown.put(ref.key, image)
+        image = resized(page.image(), ref.size, ref.resample)
+        store.shown.put(name, image)
     return image
 
 
-def _resized(image: Image.Image, ref: ImageRef) -> Image.Image:
-    return image if image.size == ref.size else image.resize(ref.size, _FILTERS[ref.resample])
+def _cached_name(ref: ImageRef, page_size: Size) -> str | None:
+    """Return the name of a picture in the cache; None for those that are not cached.
+
+    Whole pages are cached: they are shown again and again, and thumbnails in every trajectory.
+    """
+    if ref.raster != (0, 0, *page_size) or ref.size == page_size:
+        return None
+    return shown_name(ref.page_hash, page_size, ref.size, ref.resample)
+
+
+def undrawn(sheet: ImageSheet, store: DocumentStore) -> Iterator[ImageRef]:
+    """Yield the pieces of a sheet that the cache of drawn pages lacks and will keep; nothing is
+    drawn.
+    """
+    if store.shown is None:
+        return
+    for tile in sheet.tiles:
+        name = _cached_name(tile.image, store.page(tile.image.page).size)
+        if name is not None and not store.shown.has(name):
+            yield tile.image
 
 
 def _sheet(sheet: ImageSheet, store: DocumentStore) -> Image.Image:

@@ -101,6 +101,10 @@ class ServiceConfig(Section):
     """Ray CPUs per actor."""
     num_gpus: float = Field(0.0, ge=0)
     """GPUs per actor."""
+    shared_gpu_gib: float | None = Field(None, gt=0)
+    """GiB that the models of an actor may take of a GPU of the trainer, beside its rollout server;
+    null: none. Ray reserves nothing for it, and `recipes budget` counts it.
+    """
     max_waiting: int = Field(256, ge=1)
     """Maximum number of queries that wait at an actor; further ones have to retry. (A server has an
     option for it.)
@@ -171,6 +175,14 @@ class RetrieverConfig(Section):
             )
         if self.kind == "bm25" and self.device is not None:
             raise ValueError(f"kind bm25 has no vectors to move to device {self.device}")
+        if self.service.shared_gpu_gib is not None:
+            if self.backend is not Backend.RAY:
+                raise ValueError("service.shared_gpu_gib is of actors: set backend=ray")
+            if self.service.num_gpus > 0:
+                raise ValueError(
+                    "service.num_gpus reserves a GPU for an actor, and service.shared_gpu_gib uses "
+                    "one of the trainer: set one of them"
+                )
         if self.backend is Backend.HTTP and self.service.url is None:
             raise ValueError("backend http needs service.url")
         if self.backend is not Backend.LOCAL and self.service.timeout_s > self.deadline_s:

@@ -100,6 +100,27 @@ def open_hybrid(
     return HybridRetriever(parts, depth=config.depth)
 
 
+def start_search_actors(
+    configs: Mapping[str, RetrieverConfig], open_store: Callable[[], DocumentStore]
+) -> list[RayRetriever]:
+    """Start the search actors of all retrievers and of their parts, if there are any.
+
+    Other processes of the run use them, too. They end with this process, or when the clients that
+    are returned are gone.
+
+    Raises:
+        UserError: There is no store.
+        InfrastructureError: An actor does not start, or not in time.
+    """
+    # parts first, since actors start those of their own parts if there are none
+    sections = [each for key, config in configs.items() for each in reversed([*config.flat(key)])]
+    in_actors = [(key, config) for key, config in sections if config.backend is Backend.RAY]
+    if not in_actors:
+        return []
+    store = open_store()
+    return [RayRetriever(config, store, key, open_local) for key, config in in_actors]
+
+
 def search_servers(
     configs: Mapping[str, RetrieverConfig], store: DocumentStore
 ) -> dict[str, HttpRetriever]:

@@ -15,6 +15,8 @@ from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import inserted
 from docagent_rl.config import plain_section
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
+from docagent_rl.envs.token_budget import TokenCounter
+from docagent_rl.envs.token_offsets import TokenizerCounter
 from docagent_rl.rollout.images import marks, merges
 from docagent_rl.rollout.ledger import LedgerImage
 
@@ -77,6 +79,15 @@ class ChatCodec:
         """Tokenise a text as it is; special tokens are neither neutralized nor added."""
         # the template itself may contain surrogates
         return self.tokenizer.encode(encodable(text), add_special_tokens=False)
+
+    @property
+    def counter(self) -> TokenCounter:
+        """The counter of the tokens of a text, as in `text_ids`."""
+        fast = getattr(self.tokenizer, "backend_tokenizer", None)
+        return self._count if fast is None else TokenizerCounter(fast)
+
+    def _count(self, text: str) -> int:
+        return len(self.text_ids(text))
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Decode sampled ids, without special tokens."""

@@ -51,6 +51,7 @@ class TrajectoryDigest:
     prefill_new: int
     prefill_computed: int
     turns: list[TurnDigest]
+    replays: int = 0
     text: str = ""
     search_s: dict[str, list[float]] = field(default_factory=dict)
     evidence: tuple[str | None, bool | None, str | None, str | None] = (None, None, None, None)

@@ -124,6 +124,8 @@ class ImageCache(Protocol):
 
 CAPACITY = 2 << 30
 """The default cache size of a process without a shared cache, in bytes."""
+MAX_FEATURES = 4 << 30
+"""The most bytes of image features that a rank of the trainer keeps in host memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,14 @@ class ImageEncoder:
         """
         found = await asyncio.gather(*map(self._image, refs))
         return [image for image, _ in found], sum(fresh for _, fresh in found)
+
+    async def forget(self) -> None:
+        """Forget all images, because the shared cache has lost some; no caller waits for any."""
+        pending = [*self._pending.values()]
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        self._own_cache.clear()
 
     async def _image(self, ref: Picture) -> tuple[EncodedImage, bool]:
         """Return the image, and whether it was encoded for this call."""

@@ -11,6 +11,7 @@ from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.base import DocEnv, Observation
+from docagent_rl.envs.images import ImageSheet, undrawn
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import Pages
@@ -104,13 +105,22 @@ class Openings:
     """The result of building the prompts of a file's questions.
 
     `longest` is the number of tokens of the longest prompt that fits. `adapted` maps each change
-    that made a prompt fit to the documents that needed it.
+    that made a prompt fit to the documents that needed it. `undrawn` has the keys of thumbnails
+    that the run will have to draw, by their longer side in pixels.
     """
 
     questions: int = 0
     longest: int = 0
     unplayable: list[Unplayable] = field(default_factory=list)
     adapted: dict[str, set[str]] = field(default_factory=dict)
+    undrawn: dict[int, set[str]] = field(default_factory=dict)
+
+    def add_undrawn(self, prompt: Observation, store: DocumentStore) -> None:
+        """Add the thumbnails of a prompt that no ingest and no run has drawn yet."""
+        for image in prompt.images:
+            if isinstance(image, ImageSheet):
+                for piece in undrawn(image, store):
+                    self.undrawn.setdefault(max(piece.size), set()).add(piece.key)
 
 
 def open_all(
@@ -122,7 +132,8 @@ def open_all(
         found.questions += 1
         env = resources.open(validate=validate, ask=_no_server)
         try:
-            tokens = prompt_tokens(env.opening(sample), resources)
+            prompt = env.opening(sample)
+            tokens = prompt_tokens(prompt, resources)
         except UserError as error:
             found.unplayable.append(Unplayable(sample.question_id, sample.doc_id, str(error)))
             continue
@@ -131,6 +142,7 @@ def open_all(
             found.unplayable.append(Unplayable(sample.question_id, sample.doc_id, reason))
             continue
         found.longest = max(found.longest, tokens)
+        found.add_undrawn(prompt, resources.services.store)
         if (how := env.adapted()) is not None:
             found.adapted.setdefault(how, set()).add(sample.doc_id)
     return found

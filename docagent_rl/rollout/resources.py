@@ -49,7 +49,7 @@ class TrajectoryResources(EnvResources):
         self.processor = processor
         self.template = template
         self.codec = ChatCodec(tokenizer, processor, tuple(template.items()))
-        super().__init__(config, lambda text: len(self.codec.text_ids(text)), running=running)
+        super().__init__(config, self.codec.counter, running=running)
         check_template(self.codec)
         if self.codec.unused_kwargs:
             names = ", ".join(sorted(self.codec.unused_kwargs))

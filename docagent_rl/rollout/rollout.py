@@ -94,7 +94,8 @@ class Rollout:
         self.trajectory.prompt_tokens = self._ledger.prompt_length
         while (end := await self._turn()) is None:
             pass
-        self.recorder.close(end, sample)
+        # in a thread, since the text by which trajectories are compared may have to be cut
+        await asyncio.to_thread(self.recorder.close, end, sample)
         self.trajectory.reward = self._placed_reward
         self.trajectory.response_tokens = sum(ledger.response_length for ledger in self.ledgers)
         if (terms := await self.recorder.own_terms(sample)) is not None:

@@ -136,6 +136,8 @@ class Trajectory:
         prefill_computed: number of prompt tokens that the server computed for later turns; more
             than `prefill_new` if its KV cache had lost the trajectory.
         text: the environment's own text of the trajectory, if it defines one.
+        replays: how often all trajectories of the rollout were played again from the beginning,
+            since a rollout server or an agent worker had died.
     """
 
     __pydantic_config__ = _READ
@@ -163,6 +165,7 @@ class Trajectory:
     prefill_new: int = 0
     prefill_computed: int = 0
     text: str | None = None
+    replays: int = 0
     version: Literal[1] = 1
 
     @property

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from benchmarks import log_probs, spo, turn_gae
+from benchmarks import log_probs, spo, turn_gae, vision
 from docagent_rl.advantages.gae import token_gae
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.spo import similarity_advantages
@@ -31,3 +31,19 @@ def test_both_compute_the_same_log_probs():
     assert found[0] == pytest.approx(
         float(logits.log_softmax(1)[range(30), labels].sum()), rel=1e-5
     )
+
+
+@pytest.mark.parametrize("tower_only", [False, True])
+def test_passes_with_shared_pages_compute_the_same(tower_only):
+    model = vision.build_model(width=80, depth=2, hidden=128, layers=1)
+    rows = vision.make_rows(3, 2, 16)
+    passes = vision.Passes(model, rows, tower_only=tower_only)
+    tokens = []
+    model.model.visual.merger.register_forward_hook(lambda *_: tokens.append(len(_[2])))
+    for frozen, ours in ((False, 3 * 8), (True, 8)):
+        wanted = passes.upstream(frozen=frozen)
+        assert sum(tokens) == 3 * 3 * 8
+        tokens.clear()
+        assert passes.ours(frozen=frozen) == pytest.approx(wanted, rel=1e-5)
+        assert sum(tokens) == ours
+        tokens.clear()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import captions
+from benchmarks import captions, row_bytes
 from benchmarks.retrieval import maxsim
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
@@ -33,3 +33,17 @@ def test_ours_is_exact_where_padding_wins():
     for name in ("ours", "sentence-transformers maxsim"):
         np.testing.assert_allclose(found[name], want, atol=1e-5)
     assert np.abs(found["colpali-engine score_multi_vector"] - want).max() > 0.1
+
+
+@pytest.mark.slow
+def test_a_row_and_its_requests_take_few_bytes():
+    worker = row_bytes.make_worker(row_bytes.WholePositions)
+    row = row_bytes.make_row(worker.processor, 2_400, 3, side=row_bytes.SIDE)
+    whole = row_bytes.derived(worker, row)
+    assert whole.shape[0] == 4
+    stored, ours = (row_bytes.fields_of(row, each) for each in (whole, row_bytes.compact(whole)))
+    *_, sums = row_bytes.row_table(stored, ours)
+    theirs, mine, fetched, fetched_here = (int(n.replace(",", "")) for n in sums[1:])
+    assert (mine < 0.6 * theirs, fetched_here < 0.25 * fetched) == (True, True)
+    every, lacking = row_bytes.request_table(2_400, 3)
+    assert 5 * int(lacking[-1].replace(",", "")) < int(every[-1].replace(",", ""))

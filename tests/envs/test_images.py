@@ -8,13 +8,13 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.drawn import Resample, shown_name
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.images import (
     Fill,
     ImageRef,
     ImageSheet,
-    Resample,
     SheetLabel,
     Tile,
     jpeg,
@@ -86,7 +86,9 @@ def test_whole_pages_are_drawn_once_for_all_and_are_the_same_pixels(
     render(ref_of(page, (0, 0, *page.size), page.size), keeper)
     render(ref_of(page, (0, 0, 100, 100), (50, 50)), keeper)
     assert [render(ref, keeper).tobytes() for ref in refs] == plain
-    assert kept_in(folder) == sorted(ref.key for ref in refs)
+    assert kept_in(folder) == sorted(
+        shown_name(ref.page_hash, page.size, ref.size, ref.resample) for ref in refs
+    )
     monkeypatch.setattr(DocumentStore, "decode", lambda *_: pytest.fail("drawn again"))
     other = DocumentStore(store.path, shown=ShownRasters([folder], capacity=1 << 30))
     assert [render(ref, other).tobytes() for ref in refs] == plain

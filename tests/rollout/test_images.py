@@ -101,6 +101,25 @@ async def test_one_cancelled_caller_does_not_take_the_image_from_others(processo
     assert images[0].num_tokens == 20
 
 
+async def test_images_that_were_forgotten_are_made_again_also_those_that_were_being_made(
+    processor, renderer
+):
+    encoder = ImageEncoder(processor, renderer)
+    await encoder.encode([ref(1)])
+    renderer.gate.clear()
+    caller = asyncio.create_task(encoder.encode([ref(2)]))
+    while renderer.calls != [1, 2]:
+        await asyncio.sleep(0.01)
+    caller.cancel()
+    await asyncio.wait([caller])
+    await encoder.forget()
+    assert encoder.waiting == 0
+    renderer.gate.set()
+    images, fresh = await encoder.encode([ref(1), ref(2)])
+    assert fresh == 2
+    assert [image.num_tokens for image in images] == [20, 20]
+
+
 async def test_failures_reach_the_caller_and_are_not_kept(processor, renderer):
     encoder = ImageEncoder(processor, renderer)
     for _ in range(2):

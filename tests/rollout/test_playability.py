@@ -4,6 +4,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain_section
+from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.playability import (
@@ -122,6 +123,22 @@ def test_questions_are_opened_as_a_recipe_opens_them(long_workspace, shared, rec
     assert check.services.second() is check.services.retriever
     with pytest.raises(UserError, match="check_sample"):
         check.services.retriever.retriever.search(["revenue"], top_k=1)
+
+
+async def test_thumbnails_that_a_run_would_have_to_draw_are_counted(
+    long_workspace, resources_of, tmp_path
+):
+    """They count once, however many questions show them, and no longer once they are drawn."""
+    folder = tmp_path / "shown"
+    cache = ShownRasters([folder], capacity=1 << 30)
+    resources = resources_of(DOC_V_STAR)
+    resources.services.store.shown = cache
+    samples = [long_workspace.sample(question_id=name) for name in ("first", "last")]
+    found = open_all(samples, resources, limit=LIMIT, validate=True)
+    pages = resources.services.store.document("short").num_pages
+    assert {cell: len(keys) for cell, keys in found.undrawn.items()} == {56: pages}
+    await drawn(resources.environment(validate=True).opening(samples[0]), resources)
+    assert open_all(samples, resources, limit=LIMIT, validate=True).undrawn == {}
 
 
 def test_problems_are_listed_up_to_a_number():

@@ -66,6 +66,26 @@ def find_device(name: str | None, named: str = "device") -> torch.device:
     return device
 
 
+def shared_gpu(number: int, gib: float, named: str) -> str:
+    """Return one of this machine's GPUs for an actor, by the actor's number, and limit what this
+    process may allocate there to `gib`. `named` is the setting, for messages.
+
+    Raises:
+        UserError: This machine has no GPU, or the GPU has less memory.
+    """
+    import torch
+
+    count = torch.cuda.device_count()
+    if not count:
+        raise UserError(f"{named}={gib:g}: {socket.gethostname()} has no GPU that it could share")
+    device = number % count
+    whole = torch.cuda.get_device_properties(device).total_memory
+    if gib * 2**30 > whole:
+        raise UserError(f"{named}={gib:g}: a GPU of {socket.gethostname()} has {whole / 2**30:.0f}")
+    torch.cuda.set_per_process_memory_fraction(gib * 2**30 / whole, device)
+    return f"cuda:{device}"
+
+
 def free_memory(device: torch.device) -> int | None:
     """Return the free bytes of a GPU's memory; None for the CPU."""
     import torch

@@ -171,6 +171,7 @@ class KnownModel(Section):
     spec: EncoderSpec
     dim: int
     facts: str
+    base: str | None = None
     uses: tuple[dict[str, str], ...] = ()
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from docagent_rl.documents.drawn import Resample, thumbnail_size
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.settings import check_size
 from docagent_rl.envs.images import (
@@ -23,7 +24,6 @@ from docagent_rl.envs.images import (
     Fill,
     ImageRef,
     ImageSheet,
-    Resample,
     SheetLabel,
     Size,
     Tile,
@@ -136,14 +136,6 @@ def grid_shape(num_pages: int) -> tuple[int, int]:
     # integer arithmetic, since a floating-point root of a large square may be slightly too large
     rows = math.isqrt(num_pages - 1) + 1
     return rows, -(-num_pages // rows)
-
-
-def thumbnail_size(page: Size, cell: int) -> Size:
-    """Return the size of a page in a square: scale by `min(cell / w, cell / h)`, round, at least 1
-    px.
-    """
-    scale = min(cell / page[0], cell / page[1])
-    return max(1, round(page[0] * scale)), max(1, round(page[1] * scale))
 
 
 def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[ImageSheet]:

@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.drawn import Resample, thumbnail_size
 from docagent_rl.documents.grid import ImageGrid
-from docagent_rl.envs.images import Resample
 from docagent_rl.systems.doc_v_star.actions import read_page_list
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import (
@@ -16,7 +16,6 @@ from docagent_rl.systems.doc_v_star.overview import (
     PageBox,
     grid_shape,
     overview,
-    thumbnail_size,
 )
 
 STYLE = OverviewStyle()
