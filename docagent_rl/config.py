@@ -17,7 +17,7 @@ from docagent_rl.base.section import Section, merged, validated
 from docagent_rl.base.text import id_problem
 from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents.grid import ImageGrid
-from docagent_rl.documents.shown import ShownRasters
+from docagent_rl.documents.shown import CAPACITY_MIB, ShownRasters
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.envs.system import System
@@ -126,7 +126,7 @@ class RolloutConfig(Section):
     """Memory in MiB for the trajectories that an agent worker plays concurrently; `None`: its share
     of half of the node's memory that is free when the worker starts.
     """
-    shown_cache_mb: int = Field(8192, ge=0)
+    shown_cache_mb: int = Field(CAPACITY_MIB, ge=0)
     """Size in MiB of the disk cache of whole pages at the sizes at which they are shown (mostly
     thumbnails, for Doc-V*). All processes and runs share it. It is in `<store>.shown` or, if that
     is not writable, in `<workspace>/shown`. 0 disables it.

@@ -35,7 +35,8 @@ Weights, gradients, optimizer states, gathered layers, the server's weights and 
 Layer states, logits, processes and features are estimated for a full micro-batch. In the rollout
 the server fills its share of the GPU (`gpu_memory_utilization`). Host memory does not include retrievers:
 each process that searches needs about 1 GiB, plus its model and its index
-([models](retrieval/models.md)).
+([models](retrieval/models.md)). A search actor that shares a GPU of the trainer (`service.shared_gpu_gib`) counts in all
+phases, and .75 GiB are estimated for its context.
 
 ## Cards
 
@@ -70,7 +71,14 @@ numbers: the visual tokens of one whole row, and three fifths of the micro-batch
 for rows that show all their images between short turns. A trained vision tower keeps the inputs of its layers and
 the states of its merger until its backward pass. That pass starts when the language model's backward pass is over,
 so the larger of the two peaks counts. A frozen tower is finished before the language model starts, and leaves only
-its output.
+its output. It computes one image after the other, with all its layers gathered if they are sharded, which is less
+than the language model needs later. An image that several rows of a micro-batch show counts for each of them,
+though the tower's states exist only once.
+
+Each rank keeps the features of frozen towers, and of the reference's, in host memory: up to a tenth of the node's
+free memory, divided among its ranks, and at most 4 GiB. The budget counts 4 GiB. A page of 1,000 tokens takes 7 MB for
+Qwen2.5-VL-7B, and 33 MB for Qwen3-VL-8B, whose tower also gives features to three layers. The least recently used are
+dropped first. If a step's pages do not fit, they are computed again in each pass.
 
 A trained tower of a 7B model was measured on one H200 ([cluster.md](cluster.md)). For 27,000 visual tokens it
 needed 20.0 GiB, where these formulas give 20.8, including the embeddings and the head that the engine gathers. For

@@ -34,10 +34,14 @@ _QWEN2_5: Mapping[str, tuple[int, int, int, int, int]] = {
 """
 
 
+_QWEN2_VL = "Qwen/Qwen2-VL-2B-Instruct"
+"""The model that several retrievers are made of; widths are those of its config.json."""
+
+
 def sizes_text() -> str:
     """Return the text of the file."""
     released = sorted({name for family in families() for name in family.released})
-    found = {name: as_values(sizes_of(_built(name))) for name in (*released, *_QWEN2_5)}
+    found = {name: as_values(sizes_of(_built(name))) for name in (*released, *_QWEN2_5, _QWEN2_VL)}
     for name in released:
         found[name][PER_RANK] = _adapters_per_rank(name)
     return HEAD + yaml.safe_dump(found, sort_keys=False, default_flow_style=None, width=110)
@@ -52,6 +56,8 @@ def _adapters_per_rank(name: str) -> int:
 
 
 def _built(name: str) -> Any:
+    if name == _QWEN2_VL:
+        return _qwen2_vl()
     if name not in _QWEN2_5:
         return known_model(name)
     from transformers import Qwen2Config
@@ -69,6 +75,23 @@ def _built(name: str) -> Any:
             tie_word_embeddings=False,
         )
     )
+
+
+def _qwen2_vl() -> Any:
+    from transformers import Qwen2VLConfig
+
+    text = {
+        "vocab_size": 151936,
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "max_window_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "tie_word_embeddings": True,
+    }
+    vision = {"depth": 32, "embed_dim": 1280, "hidden_size": 1536, "num_heads": 16}
+    return on_meta(Qwen2VLConfig(text_config=text, vision_config=vision, tie_word_embeddings=True))
 
 
 def main() -> None:

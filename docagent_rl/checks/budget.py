@@ -22,6 +22,7 @@ from docagent_rl.checks.passes import (
     pass_bytes,
     patches,
 )
+from docagent_rl.rollout.images import MAX_FEATURES
 
 GIB = 2**30
 CONTEXT = 2 * GIB
@@ -32,6 +33,8 @@ PROCESS = 5 * GIB
 """Estimate: a process that has loaded torch, CUDA and vLLM."""
 AGENT_PROCESS = 2 * GIB
 """Estimate: an agent loop worker without its image cache."""
+SEARCH_CONTEXT = 3 * GIB // 4
+"""Estimate: CUDA's context of a search actor that shares a GPU."""
 SERVER_IMAGES = 4 * GIB
 """vLLM's cache of preprocessed images (`mm_processor_cache_gb`), per server."""
 
@@ -153,6 +156,8 @@ class Run:
     """Number of checkpoints that are kept; None: all."""
     best: bool = False
     """The checkpoint with the best validation score is kept as well."""
+    searching: int = 0
+    """Bytes that search actors may take of a GPU of the trainer."""
 
 
 class MemoryKind(StrEnum):
@@ -204,6 +209,7 @@ def _update(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
     yield from work[largest.name]
     if not run.server.sleeps:
         yield BudgetLine(place, "rollout server, awake", int(run.server.share * gpu_memory))
+    yield from _searching(run, place)
     yield BudgetLine(place, "contexts", CONTEXT, estimate=True)
 
 
@@ -239,7 +245,15 @@ def _sync(run: Run) -> Iterator[BudgetLine]:
     if policy.adapters and policy.offloaded:
         yield BudgetLine(MemoryKind.SYNC, f"{policy.name}: weights", policy.weights)
         yield BudgetLine(MemoryKind.SYNC, "server: weights", run.server.weights)
+        yield from _searching(run, MemoryKind.SYNC)
         yield BudgetLine(MemoryKind.SYNC, "contexts", CONTEXT, estimate=True)
+
+
+def _searching(run: Run, place: MemoryKind) -> Iterator[BudgetLine]:
+    """List the search actors, which keep their memory in all phases."""
+    if run.searching:
+        yield BudgetLine(place, "search actors beside the server", run.searching)
+        yield BudgetLine(place, "search actors: contexts", SEARCH_CONTEXT, estimate=True)
 
 
 def server_cache(server: Server, gpu_memory: int) -> int:
@@ -264,6 +278,7 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[BudgetLine]:
     fits = max(cache // server.trajectory, 0) if server.trajectory else 0
     what = f"server: cache for {fits} longest trajectories ({server.longest:,} tokens each)"
     yield BudgetLine(place, what, max(cache, server.trajectory))
+    yield from _searching(run, place)
     yield BudgetLine(place, "contexts", CONTEXT, estimate=True)
 
 
@@ -288,6 +303,11 @@ def _host(run: Run) -> Iterator[BudgetLine]:
         yield BudgetLine(
             place, "image caches of the servers", servers * SERVER_IMAGES, estimate=True
         )
+        if run.reference is not None or any(part.frozen_vision for part in run.trained):
+            # less on a node with less free memory
+            yield BudgetLine(
+                place, "features of frozen vision towers", gpus * MAX_FEATURES, estimate=True
+            )
         # the workers' copies are at most the same size again
         yield BudgetLine(
             place, "image cache of the run", 2 * run.images // run.nodes, estimate=True

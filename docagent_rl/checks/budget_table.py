@@ -51,7 +51,8 @@ ADVICE = {
     MemoryKind.SYNC: "use more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's "
     "fsdp_config",
     MemoryKind.ROLLOUT: (
-        f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or "
+        f"lower {ROLLOUT}.gpu_memory_utilization (or docagent.retriever.service.shared_gpu_gib), "
+        f"raise {ROLLOUT}.tensor_model_parallel_size, or "
         f"set param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and "
         "critic.fsdp)"
     ),
@@ -98,6 +99,16 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
         images=parsed.rollout.image_cache_mb << 20 if parsed.rollout.image_cache_mb else CAPACITY,
         kept=None if None in kept else max(kept),
         best=parsed.keep_best and trainer.test_freq > 0,
+        searching=_shared(parsed, trainer.n_gpus_per_node),
+    )
+
+
+def _shared(parsed: DocAgentConfig, gpus_per_node: int) -> int:
+    """Return the bytes of a GPU that search actors share, on the GPU with the most of them."""
+    services = [each.service for each in parsed.retrievers().values()]
+    return sum(
+        int((service.shared_gpu_gib or 0) * GIB) * -(-service.replicas // gpus_per_node)
+        for service in services
     )
 
 

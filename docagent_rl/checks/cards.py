@@ -1,8 +1,10 @@
 """The memory of GPUs by name, as their drivers report it, and how much of it a run can use."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from docagent_rl.base.errors import UserError
 
@@ -75,6 +77,19 @@ def speed(card: str) -> Speed:
     if name not in SPEEDS:
         raise UserError(f"--gpu-memory {card}: choose from {', '.join(SPEEDS)}")
     return SPEEDS[name]
+
+
+def card_of(gpu: str) -> str | None:
+    """Return the card of a GPU as torch names it, such as `NVIDIA H100 80GB HBM3`; None if it is
+    not listed.
+    """
+    words = re.split(r"[\s-]+", gpu.lower())
+    if not {"laptop", "ada", "d"}.isdisjoint(words):
+        return None  # slower than the card of the same number, or another one
+    if "a100" in words:
+        return "a100-40" if any(word.startswith("40gb") for word in words) else "a100-80"
+    pairs = (first + second for first, second in pairwise(words))
+    return next((name for name in (*words, *pairs) if name in SPEEDS), None)
 
 
 def card_memory(text: str) -> int:

@@ -100,19 +100,34 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
     resources = TrajectoryResources(
         parsed, *load_tokenizer(config), template_kwargs(config), running=False
     )
+    undrawn: dict[int, set[str]] = {}
     for key in KEYS:
-        yield from _file_problems(key, run_questions(config, key)[0], resources, limit)
+        yield from _file_problems(key, run_questions(config, key)[0], resources, limit, undrawn)
+    if undrawn:
+        cells = " ".join(f"--thumbnails {cell}" for cell in sorted(undrawn))
+        tell(
+            f"{sum(map(len, undrawn.values()))} thumbnails are not drawn yet, so that the first "
+            "trajectories of their documents wait for them; `docagent-rl ingest FOLDER --store "
+            f"{parsed.store} {cells}` draws them before the run"
+        )
 
 
 def _file_problems(
-    key: str, questions: Sequence[Sample], resources: TrajectoryResources, limit: int
+    key: str,
+    questions: Sequence[Sample],
+    resources: TrajectoryResources,
+    limit: int,
+    undrawn: dict[int, set[str]],
 ) -> Iterator[str]:
+    """Yield the problems of a file, and add the thumbnails that its prompts need to `undrawn`."""
     name = f"data.{key}"
     count = len(questions)
     validate = key == "val_files"
     if count > _MANY:
         tell(f"{name}: making {count} prompts")
     found = open_all(questions, resources, limit=limit, validate=validate)
+    for cell, keys in found.undrawn.items():
+        undrawn.setdefault(cell, set()).update(keys)
     if found.adapted:
         ways = [
             f"{how}: {len(names)}, e.g. {min(names)}"

@@ -19,9 +19,11 @@ from docagent_rl.base.section import composing_for
 from docagent_rl.checks.budget import BudgetLine, Run, budget, server_cache
 from docagent_rl.checks.budget_table import read_run
 from docagent_rl.checks.cards import card_memory, seen, speed, usable
+from docagent_rl.checks.encoder_cost import EncoderCost, encoder_cost
 from docagent_rl.checks.placement.demand import Pool
 from docagent_rl.checks.placement.read import read_needs
 from docagent_rl.checks.placement.refusal import require_plan
+from docagent_rl.checks.rates import Rates
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
@@ -202,6 +204,29 @@ def budget_of_recipe(
     return budget(run, seen(gpu_memory))
 
 
+def budget_with_encoder(
+    name: str, overrides: Sequence[str], cluster: Cluster, card: str
+) -> tuple[list[BudgetLine], EncoderCost | None]:
+    """Return the budget of one recipe, and the cost of its query encoder if that is known.
+
+    `card` is the name of each GPU's card, its nominal size, or its GiB, as on the command line.
+
+    Raises:
+        UserError: as `budget_of_recipe`, or the card is not known.
+    """
+    run, parsed, config = _sized_run(name, overrides, cluster)
+    system = get_system(parsed.system)
+    played = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    # the last turn answers
+    searches = played * max(1, system.max_turns(system.parse_config(parsed.env)) - 1)
+    try:
+        known = speed(card)
+    except UserError:  # a number of GiB says nothing about a card's speed
+        known = None
+    cost = encoder_cost(parsed.retriever, run, searches, known, Rates())
+    return budget(run, seen(card_memory(card))), cost
+
+
 def step_time_of_recipe(
     name: str,
     overrides: Sequence[str],
@@ -212,6 +237,7 @@ def step_time_of_recipe(
     sampled: int | None = None,
     searches: int = 0,
     search_s: float = 0.0,
+    rates: Rates | None = None,
 ) -> list[TimeLine]:
     """Return the time of a step of one recipe by part.
 
@@ -224,6 +250,7 @@ def step_time_of_recipe(
         sampled: sampled tokens of a row; `TURN` in each turn by default.
         searches: searches of a trajectory.
         search_s: seconds of the search service for each search.
+        rates: the constants of the formula, if some were measured.
 
     Raises:
         UserError: as `budget_of_recipe`, the card is not known, or the model is a mixture of
@@ -247,7 +274,25 @@ def step_time_of_recipe(
         tokens, images, text, searches / several, search_s, several=several, reference=reference
     )
     cache = server_cache(run.server, seen(card_memory(card)))
-    return step_time(run, sizes, speed(card), cache)
+    return step_time(run, sizes, speed(card), cache, rates)
+
+
+def held_trajectories(name: str, overrides: Sequence[str], card: str) -> int:
+    """Return how many of the longest trajectories the KV caches of a recipe's servers hold.
+
+    Args:
+        name: the recipe.
+        overrides: overrides as on the command line.
+        card: the name or size of each GPU.
+
+    Raises:
+        UserError: as `budget_of_recipe`, or the card is not known.
+    """
+    run, _, _ = _sized_run(name, overrides, AS_WRITTEN)
+    if not run.server.trajectory:
+        raise UserError(f"recipe {name}: its model keeps no keys and values")
+    servers = run.nodes * run.gpus_per_node // run.server.gpus
+    return servers * (server_cache(run.server, seen(card_memory(card))) // run.server.trajectory)
 
 
 def _sized_run(

@@ -36,8 +36,16 @@ def check_second_ranking(run: PlannedRun) -> Iterator[str]:
 
 
 def check_search_devices(run: PlannedRun) -> Iterator[str]:
-    """Find indexes with a GPU as their device that no process of theirs has reserved."""
+    """Find indexes with a GPU as their device that no process of theirs has reserved, and search
+    actors that would share the GPUs of a trainer without any.
+    """
     for section, whole in run.section.retrievers().items():
+        shared = whole.service.shared_gpu_gib
+        if shared is not None and OmegaConf.select(run.config, "trainer.device") == "cpu":
+            yield (
+                f"{section}.service.shared_gpu_gib={shared:g}: this run trains without a GPU "
+                "(trainer.device=cpu): set it to null"
+            )
         for key, each in whole.flat(section):
             # the parts of a remote retriever are opened in that retriever's own actors
             host = each if whole.backend is Backend.LOCAL else whole

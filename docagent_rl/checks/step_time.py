@@ -1,8 +1,7 @@
 """The time of a training step by part, computed from operations and bytes.
 
 A step plays all its trajectories, and then trains on their rows; the parts follow one another, as
-in the trainer modes that do not overlap them. No recipe has run at its real size, so the shares of
-a GPU's speed are assumptions, except for one, which was measured.
+in the trainer modes that do not overlap them. `rates.py` has the constants.
 """
 
 from __future__ import annotations
@@ -13,21 +12,9 @@ from dataclasses import dataclass
 from docagent_rl.checks.budget import Run
 from docagent_rl.checks.cards import Speed
 from docagent_rl.checks.passes import Model
+from docagent_rl.checks.rates import Rates
 from docagent_rl.models.layers import BFLOAT16
 
-TRAINING = 0.28
-"""The share of the peak operations in passes over whole rows. Measured on one H200: 6.0 s for
-forward and backward passes of 8 of 28 layers of Qwen2.5-VL-7B and its tower over a row of 41,024
-tokens, 27 % for one of 10,240 (`make gpu-check`, `widths`; docs/cluster.md).
-"""
-PREFILL = 0.4
-"""The share of the peak operations while a server reads prompts: assumed."""
-DECODING = 0.6
-"""The share of the memory's bandwidth while a server samples: assumed."""
-SYNC = 7e9
-"""Bytes per second from the trainer to a server. Measured on one H100: 3,415 MiB in .5 s
-(`make gpu-check`, `transfer`).
-"""
 TURN = 180
 """Sampled tokens of a turn: assumed."""
 
@@ -64,7 +51,9 @@ class TimeLine:
     formula: str
 
 
-def step_time(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> list[TimeLine]:
+def step_time(
+    run: Run, sizes: StepSizes, speed: Speed, cache: int, rates: Rates | None = None
+) -> list[TimeLine]:
     """Return the time of a step by part.
 
     Args:
@@ -72,35 +61,39 @@ def step_time(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> list[Time
         sizes: the sizes of a row.
         speed: the speed of each GPU.
         cache: bytes of each of a server's GPUs for keys and values.
+        rates: the constants of the formula, if some were measured.
     """
-    return [*_rollout(run, sizes, speed, cache), *_training(run, sizes, speed)]
+    rates = rates or Rates()
+    return [*_rollout(run, sizes, speed, cache, rates), *_training(run, sizes, speed, rates)]
 
 
-def _rollout(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> Iterator[TimeLine]:
+def _rollout(
+    run: Run, sizes: StepSizes, speed: Speed, cache: int, rates: Rates
+) -> Iterator[TimeLine]:
     server = run.server
     gpus = run.gpus_per_node * run.nodes
     servers = max(1, gpus // server.gpus)
     read = run.rows * (sizes.row - sizes.sampled)
     # all images are read, whatever was sampled
     tower = _tower(server.model, sizes) * sizes.row / max(1, sizes.row - sizes.sampled)
-    each = forward(server.model, sizes) - _tower(server.model, sizes) + tower
+    each = prompt_operations(server.model, sizes) - _tower(server.model, sizes) + tower
     yield TimeLine(
         "reading prompts and pages",
-        read * each / (gpus * speed.operations * PREFILL),
+        read * each / (gpus * speed.operations * rates.prefill.value),
         f"{read:,} tokens x {each:.3g} operations / ({gpus} GPUs x {speed.operations:.3g} x "
-        f"{PREFILL})",
+        f"{rates.prefill})",
     )
     per_server = -(-run.rows // servers)
     # half of the row is there on average
     keys = max(1, server.trajectory * sizes.row // server.longest)
     together = max(1, min(per_server // sizes.several, cache // keys))
     steps = per_server * sizes.sampled / together
-    bytes_read = server.weights + together * keys / 2
+    bytes_read = sampling_weights(server.model) / server.gpus + together * keys / 2
     yield TimeLine(
         "sampling",
-        steps * bytes_read / (speed.bandwidth * DECODING),
+        steps * bytes_read / (speed.bandwidth * rates.decoding.value),
         f"{steps:,.0f} steps of {together} trajectories x {bytes_read / 1e9:.1f}e9 bytes / "
-        f"({speed.bandwidth:.3g} x {DECODING})",
+        f"({speed.bandwidth:.3g} x {rates.decoding})",
     )
     searches = run.rows * sizes.searches
     if searches and sizes.search_s:
@@ -111,16 +104,16 @@ def _rollout(run: Run, sizes: StepSizes, speed: Speed, cache: int) -> Iterator[T
         )
 
 
-def _training(run: Run, sizes: StepSizes, speed: Speed) -> Iterator[TimeLine]:
+def _training(run: Run, sizes: StepSizes, speed: Speed, rates: Rates) -> Iterator[TimeLine]:
     gpus = run.gpus_per_node * run.nodes
-    rate = gpus * speed.operations * TRAINING
+    rate = gpus * speed.operations * rates.training.value
     tokens = run.rows * sizes.row
     policy, *critics = run.trained
 
     def line(part: str, each: float) -> TimeLine:
         formula = (
             f"{tokens:,} tokens x {each:.3g} operations / ({gpus} GPUs x {speed.operations:.3g} x "
-            f"{TRAINING})"
+            f"{rates.training})"
         )
         return TimeLine(part, tokens * each / rate, formula)
 
@@ -140,7 +133,9 @@ def _training(run: Run, sizes: StepSizes, speed: Speed) -> Iterator[TimeLine]:
     # adapters that are not merged are all that a server receives
     weights = BFLOAT16 * (run.server.adapters or policy.model.parameters)
     yield TimeLine(
-        "weight sync", weights / SYNC, f"{weights / 1e9:.1f}e9 bytes / {SYNC:.3g} per second"
+        "weight sync",
+        weights / rates.sync.value,
+        f"{weights / 1e9:.1f}e9 bytes / {rates.sync} per second",
     )
 
 
@@ -154,6 +149,21 @@ def forward(model: Model, sizes: StepSizes) -> float:
     looked_up = model.embeddings if model.head else 0
     language = 2 * (model.parameters - model.vision - looked_up) + attention
     return language + _tower(model, sizes)
+
+
+def sampling_weights(model: Model) -> int:
+    """Return the bytes of the weights that a server reads to sample a token, bfloat16: neither the
+    vision tower nor embeddings that are only looked up.
+    """
+    looked_up = model.embeddings if model.head else 0
+    return BFLOAT16 * (model.parameters - model.vision - looked_up)
+
+
+def prompt_operations(model: Model, sizes: StepSizes) -> float:
+    """Return the operations per token of a server that reads a row: it computes logits only where
+    it samples.
+    """
+    return forward(model, sizes) - 2 * (model.head or model.embeddings)
 
 
 def _tower(model: Model, sizes: StepSizes) -> float:

@@ -77,6 +77,11 @@ def ingest_command(
     index: list[Path] | None = option(
         None, "Update this index of the store afterwards; may be repeated."
     ),
+    thumbnails: list[int] | None = option(
+        None,
+        "Draw thumbnails that fit into a square of this many pixels, such as 256 for Doc-V*; may "
+        "be repeated.",
+    ),
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
@@ -99,6 +104,9 @@ def ingest_command(
     files are gone are removed. If these are more than half of the store, as when a disk is not
     mounted, none is removed without --however-many. A renamed file is not read again. A store that
     is filled from several folders cannot mirror any of them.
+
+    With --thumbnails, runs of Doc-V* find the thumbnails of their overviews in STORE.shown, for all
+    documents of the store. Without it, the first trajectory of a document draws them.
 
     Example: docagent-rl ingest papers/ --store data/store --mirror --index data/bm25
     """
@@ -129,6 +137,7 @@ def ingest_command(
             by_layout=layout,
             mirror=follow,
             however_many=however_many,
+            thumbnails=thumbnails or (),
         )
     typer.echo(_ingest_summary(report))
     update_indexes(store, index or ())
@@ -206,6 +215,8 @@ def _ingest_summary(report: IngestReport) -> str:
         lines.append(f"{counted(report.ocr_pages, 'page')} read by OCR")
     if report.textless_pages:
         lines.append(f"{counted(report.textless_pages, 'page')} without text")
+    if report.thumbnails:
+        lines.append(f"{counted(report.thumbnails, 'thumbnail')} drawn")
     lines += map(visible, quality_summary(report.qualities))
     return "\n".join(lines)
 

@@ -169,6 +169,7 @@ def run_counter(run: Path) -> TokenCounter:
     error.
     """
     from docagent_rl.envs.token_budget import estimated_tokens
+    from docagent_rl.envs.token_offsets import TokenizerCounter
     from docagent_rl.lab.viewer.folder import ViewedRun
     from docagent_rl.lab.viewer.runs import OpenRun
 
@@ -178,4 +179,4 @@ def run_counter(run: Path) -> TokenCounter:
         return estimated_tokens
     if tokenizer is None:
         return estimated_tokens
-    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+    return TokenizerCounter(tokenizer)

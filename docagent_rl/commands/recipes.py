@@ -16,12 +16,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import prompt_file, prompt_names
 from docagent_rl.base.text import shown
 from docagent_rl.checks.budget_table import budget_markdown
-from docagent_rl.checks.cards import card_memory
+from docagent_rl.checks.cards import card_memory, seen
+from docagent_rl.checks.encoder_cost import encoder_markdown
+from docagent_rl.checks.gpu_report import measured_rates
 from docagent_rl.checks.provenance import Printed, ProvenanceSource, read_provenance
+from docagent_rl.checks.rates import Rates, rates_markdown
 from docagent_rl.checks.recipe_check import (
     Cluster,
     RecipeFinding,
-    budget_of_recipe,
+    budget_with_encoder,
     check_overridden,
     check_recipe,
     composed_recipe,
@@ -257,17 +260,26 @@ def budget_command(
     search_s: float = option(
         0.0, "With --time: seconds that the search service works for each search.", min=0
     ),
+    measured: Path | None = option(
+        None,
+        "With --time: report of `make gpu-check` (gpu-check.json); what it measured replaces the "
+        "formula's constants.",
+    ),
 ) -> None:
     """Print how much GPU memory, host memory and disk a run needs, by part, as Markdown.
 
-    With --time, it prints where the time of a step goes, with the formula of each part; see
-    docs/performance.md for the constants. No GPU is needed. `recipes fit` recommends a recipe for
-    a size of GPU.
+    With --time, it prints where the time of a step goes, with the formula of each part, and where
+    each constant comes from; see docs/performance.md. Without it, a last table compares CPU cores
+    and a GPU for the query encoder of the run's search actors. No GPU is needed. `recipes fit`
+    recommends a recipe for a size of GPU.
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory h100
     """
     require_recipes([recipe], kind=TrainerKind.RL)
+    if measured is not None and not time:
+        raise UserError("--measured replaces constants of --time: add --time")
     if time:
+        rates = Rates().with_measured({} if measured is None else measured_rates(measured))
         lines_of_step = step_time_of_recipe(
             recipe,
             overrides or [],
@@ -277,13 +289,16 @@ def budget_command(
             sampled=sampled,
             searches=searches,
             search_s=search_s,
+            rates=rates,
         )
-        typer.echo(time_markdown(lines_of_step), nl=False)
+        typer.echo(f"{time_markdown(lines_of_step)}\n{rates_markdown(rates)}", nl=False)
         return
-    lines = budget_of_recipe(
-        recipe, overrides or [], Cluster(nnodes, gpus_per_node), card_memory(gpu_memory)
-    )
+    cluster = Cluster(nnodes, gpus_per_node)
+    memory = card_memory(gpu_memory)
+    lines, cost = budget_with_encoder(recipe, overrides or [], cluster, gpu_memory)
     typer.echo(budget_markdown(lines), nl=False)
+    if cost is not None:
+        typer.echo(f"\n{encoder_markdown(cost, seen(memory))}", nl=False)
 
 
 @app.command("fit")

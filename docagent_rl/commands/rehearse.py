@@ -24,7 +24,7 @@ def rehearse_command(
     workers: int = option(2, "Agent workers.", min=1),
     search_s: float = option(0.0, "Seconds that a search takes in addition to BM25's.", min=0),
     judge_s: float = option(0.0, "Seconds that a verdict takes.", min=0),
-    cache_gib: int = option(1, "GiB of KV cache of each server; 1 KiB holds a token.", min=1),
+    sampled: int = option(32, "Tokens of each turn that the server samples.", min=1),
 ) -> None:
     """Run a recipe with its own batch, turns, contexts and images on a CPU, and measure it.
 
@@ -46,7 +46,7 @@ def rehearse_command(
         workers=workers,
         search_s=search_s,
         judge_s=judge_s,
-        cache_gib=cache_gib,
+        sampled=sampled,
     )
     found = rehearse_recipe(recipe, out, settings, overrides or ())
     Console().print(Markdown(found.to_markdown()))

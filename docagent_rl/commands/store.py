@@ -119,9 +119,10 @@ def texts_command(
 def remove_command(store: Store, doc_ids: list[str] = argument(..., "Ids of documents.")) -> None:
     """Remove documents from a store; searches find them until the indexes are updated.
 
-    Their pictures and texts stay on disk until `store prune`, also those in the caches next to the
-    store (<store>.shown, <store>.described). Removing a lost document, as reported by `check`,
-    clears the report. If the files are still in their folder, the next ingest stores them again.
+    Their pictures and texts stay on disk until `store prune`, also drawn pages in <store>.shown;
+    replies in <store>.described stay until you delete them. Removing a lost document, as reported
+    by `check`, clears the report. If the files are still in their folder, the next ingest stores
+    them again.
 
     Example: docagent-rl store remove data/store 2019/report 2019/annex
     """
@@ -134,8 +135,9 @@ def remove_command(store: Store, doc_ids: list[str] = argument(..., "Ids of docu
 def prune_command(store: Store) -> None:
     """Delete the pictures and texts of a store that none of its documents uses any more.
 
-    The command waits for a running ingest, and keeps the pages of interrupted ones. Before it,
-    update the indexes and stop all programs that read removed documents.
+    Pages in <store>.shown that were drawn from them are deleted, too. The command waits for a
+    running ingest, and keeps the pages of interrupted ones. Before it, update the indexes and stop
+    all programs that read removed documents.
 
     Example: docagent-rl store prune data/store
     """

@@ -41,6 +41,7 @@ from docagent_rl.checks.passes import (
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe, composed_recipe
 from docagent_rl.config import DocAgentConfig, plain_section
 from docagent_rl.models.layers import LayerBytes
+from docagent_rl.rollout.images import MAX_FEATURES
 from docagent_rl.training.settings.models import known_model, on_meta
 
 # 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000, of which one keeps
@@ -70,6 +71,7 @@ QWEN_TOWER = {
     "out_hidden_size": 32,
 }
 PLAIN |= {"rows": 16, "image_tokens": 20, "image_unit": 28, "agents": 4, "images": 1000, "kept": 2}
+FEATURES = "features of frozen vision towers"
 
 
 def sizes(place, memory=GIB, **changes) -> dict[str, int]:
@@ -205,6 +207,12 @@ def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
     assert (one["reference, float32"], two["reference, float32"]) == (40_000, 20_000)
     assert (one[rows], two[rows]) == (32 * patches(20, 28), 16 * patches(20, 28))
     assert one["image caches of the servers"] == 4 * SERVER_IMAGES
+    # a reference's tower is frozen
+    assert one[FEATURES] == 8 * MAX_FEATURES
+    alone = sizes(MemoryKind.HOST, reference=None)
+    assert FEATURES not in alone
+    frozen = [replace(POLICY, frozen_vision=True)]
+    assert FEATURES in sizes(MemoryKind.HOST, reference=None, trained=frozen)
     assert one["processes"] == 16 * PROCESS + 4 * AGENT_PROCESS
     assert one["largest model while it loads"] == 40_000
 

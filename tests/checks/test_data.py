@@ -105,4 +105,5 @@ def test_the_report_says_how_long_documents_are_shown(long_workspace, tmp_path, 
     check(long_workspace.config(RECIPES["doc_v_star"], *long_workspace.data(tmp_path, *samples)))
     said = capsys.readouterr().err
     assert re.search(r"(?s)data\.train_files.*1536.* 42 .*56.*long", said)
+    assert re.search(r"thumbnails are not drawn yet.*--thumbnails 42 --thumbnails 56`", said)
     assert "data.val_files" not in said

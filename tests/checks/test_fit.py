@@ -5,7 +5,13 @@ from docagent_rl.checks.budget import total
 from docagent_rl.checks.budget_table import CRITIC_OFFLOADED, ON_GPU, POLICY_OFFLOADED
 from docagent_rl.checks.cards import card_memory, usable
 from docagent_rl.checks.fit import Training, candidates, largest_fit
-from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, budget_of_recipe, composed_recipe
+from docagent_rl.checks.recipe_check import (
+    AS_WRITTEN,
+    Cluster,
+    budget_of_recipe,
+    composed_recipe,
+    held_trajectories,
+)
 
 ONE = Cluster(1, 1)
 SYSTEMS = ("vrag_rl", "unidoc_rl", "doc_v_star")
@@ -80,3 +86,12 @@ def test_the_command_is_that_of_a_run_within_the_gpu(card, recipes, found):
     lines = budget_of_recipe(largest.recipe, overrides.split(), AS_WRITTEN, memory)
     for place in ON_GPU:
         assert total(lines, place) == total(largest.lines, place) <= usable(memory)
+
+
+def test_caches_hold_the_longest_trajectories_of_all_servers():
+    name = "doc_v_star_qwen2_5_vl_7b"
+    lines = budget_of_recipe(name, (), AS_WRITTEN, card_memory("80GB"))
+    (line,) = [each.what for each in lines if "longest trajectories" in each.what]
+    of_one_server = int(line.split("cache for ")[1].split()[0])
+    # eight GPUs, two for each server
+    assert held_trajectories(name, (), "80GB") == 4 * of_one_server

@@ -6,17 +6,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.budget import Run, Server, Trained
 from docagent_rl.checks.cards import SPEEDS, Speed, speed
 from docagent_rl.checks.passes import Model, Tower
+from docagent_rl.checks.rates import RateName, Rates, SourcedRate
 from docagent_rl.checks.recipe_check import Cluster, composed_recipe, step_time_of_recipe
-from docagent_rl.checks.step_time import (
-    DECODING,
-    PREFILL,
-    SYNC,
-    TRAINING,
-    StepSizes,
-    forward,
-    step_time,
-    time_markdown,
-)
+from docagent_rl.checks.step_time import StepSizes, forward, step_time, time_markdown
 from docagent_rl.models.layers import LayerBytes
 
 LAYER = LayerBytes(kept=0, working=0)
@@ -31,6 +23,11 @@ MODEL = Model(
     states=(LAYER, LAYER),
     tower=Tower(layers=1, hidden=8, block=LAYER, outside=0, patches=4),
 )
+TRAINING = 0.28
+PREFILL = 0.4
+DECODING = 0.6
+SYNC = 7e9
+"""The constants as docs/performance.md lists them."""
 SIZES = StepSizes(row=1000, image=500, sampled=100)
 CARD = Speed(1e12, 1e11)
 FORWARD = 2 * 1_000_000 + 2 * 2 * 64 * 1000 + 2 * 200_000 * 4 * 0.5
@@ -76,13 +73,28 @@ def test_each_part_by_hand():
     assert found["old log-probs"] == pytest.approx(tokens * FORWARD / (4e12 * TRAINING))
     assert found["update of the policy"] == pytest.approx(3 * found["old log-probs"])
     tower = 2 * 200_000 * 4 * 0.5
-    read = 40 * (900 * (FORWARD - tower) + 1000 * tower) / (4e12 * PREFILL)
+    # a server computes no logits where it only reads
+    read = 40 * (900 * (FORWARD - tower - 2 * 50_000) + 1000 * tower) / (4e12 * PREFILL)
     assert found["reading prompts and pages"] == pytest.approx(read)
     # two servers with 20 trajectories each: 100 steps, in each of which a GPU reads its half of
-    # the weights, and the keys and values of half of each row: 2 x 2 bytes x 2 layers x 16 / 2
-    read = 2 * 1_300_000 / 2 + 20 * 1000 / 2 * 2 * 2 * 2 * 16 / 2
+    # the language model with its head, and the keys and values of half of each row: 2 x 2 bytes x
+    # 2 layers x 16 / 2
+    read = 2 * 1_000_000 / 2 + 20 * 1000 / 2 * 2 * 2 * 2 * 16 / 2
     assert found["sampling"] == pytest.approx(100 * read / (1e11 * DECODING))
     assert found["weight sync"] == pytest.approx(2 * 1_300_000 / SYNC)
+
+
+def test_measured_constants_replace_their_own_parts_alone():
+    rates = Rates().with_measured(
+        {RateName.SYNC: SourcedRate(1e9, ""), RateName.PREFILL: SourcedRate(0.1, "")}
+    )
+    plain = seconds(step_time(run(), SIZES, CARD, cache=10**9))
+    found = seconds(step_time(run(), SIZES, CARD, 10**9, rates))
+    assert found["weight sync"] == pytest.approx(2 * 1_300_000 / 1e9)
+    part = "reading prompts and pages"
+    assert found[part] == pytest.approx(plain[part] * PREFILL / 0.1)
+    others = plain.keys() - {"weight sync", part}
+    assert {name: found[name] for name in others} == {name: plain[name] for name in others}
 
 
 def test_a_small_cache_plays_fewer_at_a_time_and_takes_more_steps():

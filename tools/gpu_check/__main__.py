@@ -26,7 +26,7 @@ def main(
     ] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
     seconds: Annotated[
-        float | None, typer.Option(help="Seconds for all checks together; 670 on a GPU.")
+        float | None, typer.Option(help="Seconds for all checks together; 790 on a GPU.")
     ] = None,
     names: Annotated[bool, typer.Option("--list", help="List the checks and exit.")] = False,
 ) -> None:

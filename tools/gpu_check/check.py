@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from docagent_rl.checks.rates import RateName
 
 
 class Need(StrEnum):
@@ -59,6 +62,8 @@ class Result:
         summary: one line.
         device: where it ran, `cuda` or `cpu`.
         numbers: measurements, by name.
+        rates: operations or bytes per second, by the names of `docagent_rl.checks.rates`: the
+            formula for a step's time can use them.
         seconds: wall time of its process.
         log: the end of its output if it failed.
     """
@@ -67,6 +72,7 @@ class Result:
     summary: str
     device: str = ""
     numbers: dict[str, Any] = field(default_factory=dict)
+    rates: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     log: str = ""
 
@@ -96,9 +102,12 @@ class Machine:
         return [need for need in Need if need in check.needs and not there[need]]
 
 
-def passed(summary: str, **numbers: Any) -> Result:
-    """Return the result of a check that passed."""
-    return Result(Outcome.PASS, summary, numbers=numbers)
+def passed(
+    summary: str, *, rates: Mapping[RateName, float] | None = None, **numbers: Any
+) -> Result:
+    """Return the result of a check that passed, with its measurements."""
+    named = {name.value: per_second for name, per_second in (rates or {}).items()}
+    return Result(Outcome.PASS, summary, numbers=numbers, rates=named)
 
 
 def skipped(summary: str, **numbers: Any) -> Result:

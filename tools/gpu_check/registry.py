@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.gpu_check.check import Check, Need
 
-TOTAL_S = 670.0
+TOTAL_S = 790.0
 """Seconds for all checks on a GPU."""
 
 CHECKS = (
@@ -31,6 +31,12 @@ CHECKS = (
     Check("attention", "varlen attention against plain attention, forward and backward", 20),
     Check("divergences", "k3 and exact KL against whole logits: memory and time", 25),
     Check("widths", "layers of a 7B model at the shortest and longest rows", 60),
+    Check(
+        "serving",
+        "speed of a server that reads prompts and samples",
+        120,
+        frozenset({Need.VLLM}),
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import platform
 import sys
@@ -54,8 +55,11 @@ def table(machine: Machine, found: Sequence[tuple[Check, Result]]) -> Table:
 
 
 def as_json(machine: Machine, found: Sequence[tuple[Check, Result]]) -> str:
-    """Return all results as JSON, with the logs of failed checks."""
+    """Return all results as JSON, with the logs of failed checks; `docagent_rl.checks.gpu_report`
+    reads it.
+    """
     report: dict[str, Any] = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": dataclasses.asdict(machine)
         | {"python": sys.version.split()[0], "os": platform.platform()},
         "versions": versions(),

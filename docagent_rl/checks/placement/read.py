@@ -65,6 +65,8 @@ def read_needs(
     }
     retriever = section.retriever
     own_model = retriever.backend is Backend.RAY and retriever.model is not None
+    # one that shares a GPU of the trainer is part of the trainer's size
+    own_model = own_model and retriever.service.shared_gpu_gib is None
     return Needs(
         recipe=recipe,
         layouts=tuple(_layouts(config, section, gpu_memory)),

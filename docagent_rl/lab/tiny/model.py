@@ -69,6 +69,7 @@ def build_tiny_model(
     warm_up: WarmUp | None = None,
     texts: Iterable[str] = (),
     longest: int | None = None,
+    smallest: bool = False,
     show_progress: bool = False,
 ) -> Path:
     """Write a checkpoint directory and return its path; an existing model is left alone.
@@ -76,7 +77,7 @@ def build_tiny_model(
     The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the
     tokenizer also learns the words of the transcripts, so that prompts are short; without one, the
     weights are random. It learns those of `texts`, too. `longest` is the largest number of tokens
-    of a sequence, if it is not `tokenizer.MAX_LENGTH`.
+    of a sequence, if it is not `tokenizer.MAX_LENGTH`. `smallest` chooses `smallest_shape`.
 
     Raises:
         UserError: `path` contains something else, the transcripts are unusable, or the family has
@@ -95,7 +96,7 @@ def build_tiny_model(
     learnt = chain(_texts(conversations), texts)
     tokenizer = build_tokenizer(learnt, shape.tokens, shape.attributes)
     processor = build_processor(tokenizer, family)
-    config = tiny_config(tokenizer, family)
+    config = tiny_config(tokenizer, family, smallest=smallest)
     if longest is not None:
         tokenizer.model_max_length = longest
         config.get_text_config().max_position_embeddings = longest

@@ -1,7 +1,7 @@
 """Sizes of the tiny models: the real classes of each family, with two layers of width 128."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import transformers
@@ -35,6 +35,23 @@ TEXT = {
     "rms_norm_eps": 1e-6,
 }
 """Sizes of the language model. Heads of 32 are the smallest that vLLM's CPU attention supports."""
+SMALLEST_TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+}
+SMALLEST_EXPERTS = {"moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}
+SMALLEST_TOWER = {
+    "depth": 1,
+    "num_hidden_layers": 1,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_heads": 1,
+    "num_attention_heads": 1,
+    "out_hidden_size": 32,
+}
+"""Sizes of a model whose passes over long rows take a CPU as little time as possible."""
 EXPERTS = {
     "norm_topk_prob": True,
     "num_experts": 4,
@@ -251,13 +268,35 @@ def get_shape(family: str) -> ModelShape:
     return SHAPES[family]
 
 
-def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
+def smallest_shape(family: str) -> ModelShape:
+    """Return the shape of a family's smallest model: one layer of each kind, with a single head.
+
+    Raises:
+        UserError: there is no tiny model of the family, or its layers depend on each other.
+    """
+    shape = get_shape(family)
+    if "num_kv_shared_layers" in shape.text:
+        raise UserError(f"there is no smaller model of {family}: its layers share keys and values")
+    text = {**shape.text, **SMALLEST_TEXT}
+    kinds = list(dict.fromkeys(shape.text.get("layer_types", ())))
+    text["num_hidden_layers"] = max(1, len(kinds))
+    if kinds:
+        text["layer_types"] = kinds
+    text |= {name: size for name, size in SMALLEST_EXPERTS.items() if name in text}
+    tower = {**shape.vision}
+    tower |= {name: size for name, size in SMALLEST_TOWER.items() if name in tower}
+    if "fullatt_block_indexes" in tower:
+        tower["fullatt_block_indexes"] = []
+    return replace(shape, text=text, vision=tower)
+
+
+def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl", *, smallest: bool = False) -> Any:
     """Return the configuration; `vocab_size` is exactly `len(tokenizer)`.
 
     With a padded vocabulary, the trainer would have logits for rows that the rollout engine never
-    samples.
+    samples. `smallest` chooses `smallest_shape`.
     """
-    shape = get_shape(family)
+    shape = smallest_shape(family) if smallest else get_shape(family)
     vision = get_family(family).vision
 
     def token(name: str) -> int:

@@ -112,7 +112,16 @@ def _negated(gradients: tuple) -> tuple:
 
 
 def byte_patches_stay_bytes() -> Any:
-    return patch("docagent_rl.rollout.patches.features", lambda row, device=None: row)
+    from docagent_rl.training.vision import tower
+
+    true, none = tower.unpack_each, (0.0,) * 3
+    return patch.object(
+        tower,
+        "unpack_each",
+        lambda images, layout, **where: true(
+            images, replace(layout, mean=none, std=(1.0,) * 3), **where
+        ),
+    )
 
 
 def positions_of_text_alone() -> Any:

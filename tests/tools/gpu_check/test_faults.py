@@ -55,7 +55,7 @@ def test_checks_pass_and_every_fault_is_named(said):
 @pytest.mark.slow(first=True)
 @pytest.mark.usefixtures("warm_processes")
 def test_the_check_of_models_passes_in_a_process_of_its_own(tmp_path):
-    assert {check.name for check in CHECKS} == {*BEFORE, *AFTER, "models", "recipe"}
+    assert {check.name for check in CHECKS} == {*BEFORE, *AFTER, "models", "recipe", "serving"}
     found = run_one(find("models"), MACHINE, tmp_path, TIME_S)
     assert found.outcome is Outcome.PASS, found.log
     assert found.device == "cpu"

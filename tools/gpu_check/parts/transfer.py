@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.checks.rates import RateName
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE
 from tools.gpu_check.check import CheckError, Machine, Result, expect, passed
 from tools.gpu_check.without_vllm import open_rollout_package
@@ -66,7 +67,12 @@ def run(machine: Machine, folder: Path) -> Result:
     sent = f"{sum(sizes):.0f} MiB by {way} in {seconds:.1f} s, largest tensor {max(sizes):.0f} MiB"
     text = f"{sent}; a failure is reported after {failing_s:.1f} s"
     return passed(
-        text, mib=sum(sizes), seconds=seconds, largest_mib=max(sizes), failure_seconds=failing_s
+        text,
+        rates={RateName.SYNC: sum(sizes) * MIB / seconds},
+        mib=sum(sizes),
+        seconds=seconds,
+        largest_mib=max(sizes),
+        failure_seconds=failing_s,
     )
 
 

@@ -29,6 +29,8 @@ from docagent_rl.checks.passes import (
     pass_bytes,
     waiting_vision,
 )
+from docagent_rl.checks.rates import RateName
+from docagent_rl.checks.step_time import StepSizes, forward
 from tools.gpu_check.batches import Row, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, Meter
@@ -40,6 +42,8 @@ OF_THIS_MODEL = "_qwen2_5_vl_7b"
 """The end of the names of the model's recipes."""
 VISUAL = 0.6
 """Share of a row that consists of pages."""
+PASSES = 4
+"""Forward passes that a row's passes cost with checkpointing: a backward pass costs two."""
 PAGE = (64, 80)
 UNIT = 28
 """The size of a page in patches (`PAGE`), and the side of a visual token in pixels (`UNIT`)."""
@@ -97,7 +101,22 @@ def run(machine: Machine, folder: Path) -> Result:
     longest = max(found)
     cost = f"activations {found[longest]} for forward and backward"
     text = f"{scale.all_layers} layers at {longest} tokens: {cost} (from {few} and {many} layers)"
-    return passed(text, **numbers)
+    return passed(text, rates=measured_rate(scale, longest, found[longest]), **numbers)
+
+
+def measured_rate(scale: Scale, tokens: int, cost: Cost) -> dict[RateName, float]:
+    """Return the operations per second of a row's passes with all layers, as the formula counts
+    them; nothing if times on a busy CPU do not grow with the layers.
+    """
+    from docagent_rl.checks.model_sizes import sizes_of
+    from docagent_rl.training.settings.models import on_meta
+
+    row = _row(tokens, scale.page)
+    model = sizes_of(on_meta(configuration(scale.sizes, layers=scale.all_layers)))
+    sizes = StepSizes(row.tokens, row.images * row.image_tokens, sampled=0)
+    # forward, forward again because of checkpointing, and backward
+    operations = PASSES * row.tokens * forward(model, sizes)
+    return {RateName.TRAINING: operations / cost.seconds} if cost.seconds > 0 else {}
 
 
 def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], wanted: int) -> Cost:
