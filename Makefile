@@ -2,8 +2,8 @@
 #   make train   the demo run: documents in, training steps of unmodified verl out
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
 #   make test-all  linters, these, what takes longer (make slow), all other runs (make runs)
-#   make release  test-all, the chains of all papers, faults that the GPU check has to find: everything
-#   make gpu-check  eleven minutes on one GPU, random weights, no network (docs/cluster.md)
+#   make release  test-all, all papers' chains, runs on other ranks and with deaths, faults that the GPU check has to find
+#   make gpu-check  thirteen minutes on one GPU, random weights, no network (docs/cluster.md)
 #   make docs   site/: these pages as a site, without network
 #   make wheel  dist/: a wheel and a source distribution (CONTRIBUTING.md)
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)

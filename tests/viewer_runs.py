@@ -8,8 +8,9 @@ from typing import Any
 
 from docagent_rl.base.seals import Seal
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.drawn import Resample
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, Resample, SheetLabel, Tile
+from docagent_rl.envs.images import Fill, ImageRef, ImageSheet, SheetLabel, Tile
 from docagent_rl.envs.outcome import Outcome
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 

@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.checks.rates import RateName
 from docagent_rl.cli import main
 from docagent_rl.commands.eval import eval_command
 from docagent_rl.commands.ingest import check_command
@@ -19,6 +21,9 @@ from docagent_rl.rollout.trajectory import read_trajectories
 from tests.commands.conftest import asked_about, called, on_cpu
 from tests.documents.here import files_of
 from tests.lab.rescoring.stage import stored_run
+from tools.gpu_check.check import Machine, passed
+from tools.gpu_check.registry import find
+from tools.gpu_check.report import as_json
 
 VRAG = "vrag_rl_qwen2_5_vl_7b"
 ESCAPE = "\x1b[2J[/b]"
@@ -158,3 +163,24 @@ def test_an_error_of_a_service_is_told_without_a_traceback(monkeypatch, capsys):
     assert ended.value.code == 2
     assert "the judge at http://host does not answer" in told
     assert "Traceback" not in told
+
+
+def test_what_a_gpu_check_measured_replaces_what_was_computed(command, tmp_path):
+    file = tmp_path / "gpu-check.json"
+    rates = {RateName.SYNC: 2e9, RateName.DECODING: 1.2e12}
+    machine = Machine("NVIDIA H200", 139.7, vllm=True)
+    result = replace(passed("", rates=rates), device="cuda")
+    file.write_text(as_json(machine, [(find("serving"), result)]))
+    budget = ("recipes", "budget", VRAG, "--time", "--gpu-memory", "h200")
+    _, plain, _ = command(*budget)
+    status, out, _ = command(*budget, "--measured", file)
+    assert status == 0
+    # 4.8e12 bytes per second is the card's peak
+    assert "4.8e+12 x 0.6)" in plain
+    assert "4.8e+12 x 0.25)" in out
+    assert "bytes / 2e+09 per second" in out
+    assert out.count("measured on NVIDIA H200") == 2
+    file.write_text("{}")
+    status, _, error = command(*budget, "--measured", file)
+    assert status == 2
+    assert "not a report" in error

@@ -18,8 +18,11 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.references import Rotation
 from docagent_rl.documents.settings import IngestLimits
+from docagent_rl.documents.shown import ShownRasters, shown_folder
 from docagent_rl.documents.store import DocumentStore
 from docagent_rl.documents.upright import rotate
+from docagent_rl.envs.images import render
+from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 from tests.commands.conftest import called
 from tests.documents.conftest import write_image, write_pdf, write_pdf_objects, write_program
 from tests.documents.here import files_of, ingest_here, interrupted_after
@@ -289,3 +292,18 @@ def test_what_is_filled_into_a_form_is_in_the_text_once(inbox, ingested, stored)
     canvas.save()
     ingested(dpi=72)
     assert stored().document("form").page(1).text() == "City: Velmora"
+
+
+def test_an_overview_of_ingested_thumbnails_decodes_no_page_and_has_the_same_pixels(
+    inbox, ingested, stored, tmp_path, monkeypatch
+):
+    write_pdf(inbox / "good.pdf", ["one", "two", "three"])
+    ingested(dpi=72, thumbnails=[56])
+    cache = ShownRasters([shown_folder(tmp_path / "store")], capacity=1 << 30)
+    plain = stored()
+    keeping = DocumentStore(plain.path, shown=cache)
+    pages = [plain.page(ref) for ref in plain.pages()]
+    (sheet,) = overview(pages, OverviewStyle(cell=56))
+    expected = render(sheet, plain).tobytes()
+    monkeypatch.setattr(DocumentStore, "decode", lambda *_: pytest.fail("decoded a page"))
+    assert render(sheet, keeping).tobytes() == expected

@@ -52,6 +52,7 @@ from tests.checkpoints.saved import cut, flip, save
 from tests.documents.here import files_of
 from tests.lab.agents.test_runner import Player, folder, questions
 from tests.processes import ends
+from tests.training.ranks import last_report
 from tests.training.trainer.test_archive import HALF, trajectory
 
 FULL = CheckpointCheck.FULL
@@ -306,3 +307,14 @@ def test_a_run_that_goes_on_continues_its_runs_of_trackers(tmp_path, monkeypatch
     continue_trackers(tmp_path)
     found = [os.environ[name] for name in ("WANDB_RUN_ID", "WANDB_RESUME", "MLFLOW_RUN_ID")]
     assert found == ["w1", "allow", "m1"]
+
+
+def test_a_checkpoint_of_two_ranks_goes_on_with_one(tmp_path, warm_python):
+    last_report(warm_python, "tests.guards.elastic", tmp_path, ranks=2)
+    (tmp_path / "meeting").unlink(missing_ok=True)
+    found = last_report(warm_python, "tests.guards.elastic", tmp_path, ranks=1)
+    assert found["moments"] > 0
+    assert found["differing"] == []
+    assert found["plain"]
+    assert found["moved"] > 1e-3
+    assert found["apart"] < 1e-4

@@ -2,16 +2,21 @@
 
 import pytest
 import torch
+from tensordict import TensorDict
+from verl.utils import tensordict_utils
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.config import WatchConfig
 from docagent_rl.envs.base import Observation, TextPart
 from docagent_rl.rollout.ledger import NO_TURN
 from docagent_rl.rollout.rollout import Limits
+from docagent_rl.training.compact_positions import compact
+from docagent_rl.training.serving.prompts import PromptSender, PromptStore, token_array
 from docagent_rl.training.trainer.rollout_correction import APART, check_agreement
 from tests.rollout.stage import Rewarding, Stage, search
 from tests.training.agent_loop.lines import Server, played
 from tests.training.ranks import last_report
+from tests.training.trainer.test_replacing import ScriptedRun
 
 SAME = 1e-5
 """The largest difference of equal numbers in float32."""
@@ -33,8 +38,32 @@ def test_a_frozen_vision_tower_does_not_move(updates):
     assert updates["frozen"]["language"] > 1e-3
 
 
+def test_rows_that_share_a_page_train_as_rows_that_each_have_it(updates):
+    assert updates["shared"]["gradients"] < SAME
+
+
+def test_a_frozen_tower_computes_a_page_once_and_always_to_the_same_bits(updates):
+    places, pages = 4, 2
+    assert updates["shared"]["computed"] == [2 * places, pages]
+    assert updates["shared"]["bits"] == [True, True]
+
+
 def test_rows_of_a_pack_do_not_leak_into_each_other(updates):
     assert updates["together"] < SAME
+
+
+def test_a_death_makes_no_trajectory_rarer_than_others(monkeypatch):
+    """It interrupts long ones more often, so short ones that have ended are played again, too."""
+    run = ScriptedRun(monkeypatch)
+    run.ask(["short", "long"], ["short_0_0", "short_1_0", "long_0_0"])
+    run.queue["long"]["status"] = "running"
+    run.dead = {"s0"}
+    run.replacing.look()
+    assert run.calls[-1] == ("play", "short", "long")
+    assert {key: tag.get("status") for key, tag in run.queue.items()} == {
+        "short": "pending",
+        "long": "pending",
+    }
 
 
 def test_a_masked_trajectory_leaves_the_update_of_the_others_as_it_is(updates):
@@ -53,6 +82,27 @@ async def test_the_server_sees_what_is_trained_token_by_token(stage):
     assert len(rollout.generate.contexts) == 3
     for context in rollout.generate.contexts:
         assert whole[: len(context)] == context
+
+
+def test_a_server_takes_no_other_tokens_for_the_beginning_of_a_prompt():
+    sender, server = PromptSender("trajectory"), PromptStore()
+    sender.record([1, 2, 3], [4], "server")
+    server.keep("trajectory", token_array([1, 2, 9, 4]))
+    prompt = [1, 2, 3, 4, 5]
+    assert server.find(sender.shorten(prompt, "server")) is None  # and is sent the whole prompt
+    found = server.find(sender.whole(prompt))
+    assert found is not None
+    assert found.tolist() == prompt
+
+
+def test_rows_are_trained_with_the_position_ids_of_their_model():
+    rows = [torch.arange(7).expand(4, -1) // torch.tensor([[1], [2], [3], [2]]), torch.zeros(4, 3)]
+    rows = [row.long().contiguous() for row in rows]
+    stored = torch.nested.as_nested_tensor([compact(row) for row in rows], layout=torch.jagged)
+    batch = TensorDict({"position_ids": stored}, batch_size=2)
+    tensordict_utils.maybe_fix_3d_position_ids(batch)  # as every engine of verl does
+    for found, row in zip(batch["position_ids"].unbind(), rows, strict=True):
+        assert torch.equal(found, row)
 
 
 async def test_sampled_tokens_alone_are_trained(stage):

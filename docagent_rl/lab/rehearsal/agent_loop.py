@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from docagent_rl.lab.rehearsal.filling import FillingPolicy
-from docagent_rl.lab.rehearsal.settings import JUDGE_VARIABLE
+from docagent_rl.lab.rehearsal.settings import JUDGE_VARIABLE, SAMPLED_VARIABLE
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -27,8 +27,8 @@ from docagent_rl.training.serving.trajectory_client import TrajectoryClient
 class RehearsalLoop(DocAgentLoop):
     """An agent loop whose turns are as long as a recipe allows, whatever the model samples.
 
-    The server samples as many tokens as the script's turn has, so that it does the same work as for
-    a policy that writes this turn.
+    The server samples the first tokens of each turn. It reads the script's turn with the next
+    prompt: on a CPU, sampling takes a thousand times as long as reading.
     """
 
     _discards_samples: ClassVar[bool] = True
@@ -45,10 +45,11 @@ class RehearsalLoop(DocAgentLoop):
         context = int(self.rollout_config.max_model_len)
         seed = f"{sample.question_id} {trajectory.number}"
         policy = FillingPolicy(resources, sample, context, seed)
+        most = int(os.environ[SAMPLED_VARIABLE])
 
         async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
             written = policy.turn(trajectory, len(ids), max_tokens)
-            sampled = await ask(ids, images, len(written))
+            sampled = await ask(ids, images, min(len(written), most))
             # those of the script's tokens are unknown, which no number of a rehearsal depends on
             log_probs = [*sampled.log_probs, *[0.0] * len(written)][: len(written)]
             return Sampled(written, log_probs)

@@ -21,6 +21,7 @@ from docagent_rl.checks.recipe_check import (
     Cluster,
     budget_of_recipe,
     composed_recipe,
+    held_trajectories,
     step_time_of_recipe,
 )
 from docagent_rl.checks.step_time import time_markdown
@@ -65,7 +66,7 @@ def rehearse_recipe(
     changes = [
         *overrides,
         f"+profile={PROFILE}",
-        *overrides_of(settings, plain, paths),
+        *overrides_of(settings, plain, paths, _held(recipe, overrides)),
         f"docagent.run_dir={quoted(run)}",
     ]
     config = composed_recipe(recipe, changes)
@@ -115,6 +116,13 @@ def _run(recipe: str, overrides: Sequence[str]) -> tuple[int, MemoryMeter]:
     ):
         status = process.wait()
     return status, meter
+
+
+def _held(recipe: str, overrides: Sequence[str]) -> int | None:
+    try:
+        return held_trajectories(recipe, overrides, CARD)
+    except UserError:
+        return None
 
 
 def _computed(recipe: str, overrides: Sequence[str]) -> str:

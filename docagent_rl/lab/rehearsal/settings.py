@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ LOOP = "docagent_rl.lab.rehearsal.agent_loop"
 """The module that takes the place of the agent loop."""
 JUDGE_VARIABLE = "DOCAGENT_REHEARSAL_JUDGE_S"
 """Environment variable with the seconds that a verdict takes."""
+SAMPLED_VARIABLE = "DOCAGENT_REHEARSAL_SAMPLED"
+"""Environment variable with the tokens of each turn that the server samples."""
+BLOCK = 128
+"""Tokens of a block of vLLM's KV cache on a CPU."""
+TOKEN_BYTES = 512
+"""The most bytes that a token of the smallest model of a family takes in the KV cache."""
 _ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
 _ROLLOUT = "actor_rollout_ref.rollout"
 
@@ -38,8 +45,8 @@ class RehearsalSettings(Section):
     """Seconds that a search takes in addition to BM25's."""
     judge_s: float = Field(0.0, ge=0)
     """Seconds that a verdict takes."""
-    cache_gib: int = Field(1, ge=1)
-    """GiB of KV cache of each server. The tiny model takes 1 KiB per token of a Qwen model."""
+    sampled: int = Field(32, ge=1)
+    """Tokens of each turn that the server samples; it reads the others with the next prompt."""
 
 
 def scaled(questions: int, share: float, parts: int) -> int:
@@ -47,13 +54,17 @@ def scaled(questions: int, share: float, parts: int) -> int:
     return parts * max(1, -(-round(questions * share) // parts))
 
 
-def overrides_of(settings: RehearsalSettings, recipe: Any, paths: RehearsalPaths) -> Iterator[str]:
+def overrides_of(
+    settings: RehearsalSettings, recipe: Any, paths: RehearsalPaths, held: int | None = None
+) -> Iterator[str]:
     """Yield the overrides that make a recipe a rehearsal, after the profile.
 
     Args:
         settings: the settings.
         recipe: the recipe as it is, with the user's overrides.
         paths: the folder with documents and questions, and the tiny model.
+        held: the number of the longest trajectories that the KV caches of all servers of the recipe
+            hold on its own GPUs; None if that is not known.
 
     Raises:
         UserError: the recipe's servers have GPUs of their own.
@@ -81,11 +92,33 @@ def overrides_of(settings: RehearsalSettings, recipe: Any, paths: RehearsalPaths
     yield f"trainer.save_freq={settings.steps}"
     yield f"trainer.n_gpus_per_node={settings.ranks}"
     yield f"{_ROLLOUT}.agent.num_workers={settings.workers}"
-    yield f'{_ENVIRONMENT}.VLLM_CPU_KVCACHE_SPACE="{settings.cache_gib}"'
+    yield from _cache(settings, recipe, batch, held)
+    yield f'{_ENVIRONMENT}.OMP_NUM_THREADS="{max(1, (os.cpu_count() or 1) // settings.ranks)}"'
+    yield f'{_ENVIRONMENT}.{SAMPLED_VARIABLE}="{settings.sampled}"'
     yield f'{_ENVIRONMENT}.{JUDGE_VARIABLE}="{settings.judge_s}"'
     yield f"docagent.retriever.options.seconds={settings.search_s}"
     for role in recipe.docagent.get("roles") or ():
         yield f"docagent.roles.{role}.backend={RoleBackend.EMBEDDED.value}"
+
+
+def _cache(
+    settings: RehearsalSettings, recipe: Any, questions: int, held: int | None
+) -> Iterator[str]:
+    """Yield the size of each server's KV cache, which holds as large a share of the trajectories as
+    on the recipe's GPUs, or all of them.
+
+    Layers with a state (`layer_types`) divide the cache in another way, so there it holds all.
+    """
+    longest = int(recipe.actor_rollout_ref.rollout.max_model_len)
+    played = questions * int(recipe.actor_rollout_ref.rollout.n)
+    fits = played if held is None else min(played, round(held * settings.share))
+    # the admission gives out a part of a cache, so that all fit only with some more
+    tokens = -(-fits // settings.ranks) * longest * 5 // 4
+    gib = -(-tokens * TOKEN_BYTES // (1 << 30))
+    yield f'{_ENVIRONMENT}.VLLM_CPU_KVCACHE_SPACE="{gib}"'
+    if fits < played and not str(recipe.docagent.model_family).startswith("qwen3_5"):
+        blocks = -(-fits // settings.ranks) * longest // BLOCK
+        yield f"+{_ROLLOUT}.engine_kwargs.vllm.num_gpu_blocks_override={blocks}"
 
 
 def batch_sizes(settings: RehearsalSettings, recipe: Any) -> tuple[int, int]:

@@ -60,7 +60,12 @@ def make_workspace(
     atomic_write(paths.data(Split.VAL), parquet_bytes(repeated(asked, 8, Split.VAL)))
     texts = _texts(parsed, store, asked)
     build_tiny_model(
-        paths.model, family=paths.family, seed=seed, texts=texts, longest=paths.longest
+        paths.model,
+        family=paths.family,
+        seed=seed,
+        texts=texts,
+        longest=paths.longest,
+        smallest=True,
     )
 
 

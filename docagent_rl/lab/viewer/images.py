@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.drawn import Resample
 from docagent_rl.documents.store import DocumentStore
-from docagent_rl.envs.images import ImageRef, ImageSheet, Picture, Resample
+from docagent_rl.envs.images import ImageRef, ImageSheet, Picture
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.seen_pages import images_of
 

@@ -59,6 +59,7 @@ def test_a_rehearsal_has_the_recipes_sizes(name, tmp_path):
     assert config.docagent.retriever.options.seconds == 0.5
     variables = config.ray_kwargs.ray_init.runtime_env.env_vars
     assert variables.DOCAGENT_REHEARSAL_JUDGE_S == "0.25"
+    assert variables.DOCAGENT_REHEARSAL_SAMPLED == "32"
     assert Path(config.docagent.store) == tmp_path / "store"
     assert Path(config.actor_rollout_ref.model.path) == paths.model
     assert list(config.docagent.modules) == [LOOP]
@@ -107,3 +108,28 @@ def test_folders_may_have_any_name(tmp_path):
     config = changed("vrag_rl_qwen2_5_vl_7b", folder)
     assert Path(config.docagent.workspace) == folder
     assert quoted(Path("a'b")) == r"'a\'b'"
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "blocks"),
+    [
+        # half of 256 trajectories play at two servers, whose caches hold half of 120
+        ("doc_v_star_qwen2_5_vl_7b", 120, 30 * 45056 // 128),
+        # all fit
+        ("doc_v_star_qwen2_5_vl_7b", 300, None),
+        ("doc_v_star_qwen2_5_vl_7b", None, None),
+        # layers with a state divide a cache differently
+        ("doc_v_star_qwen3_5_9b", 120, None),
+    ],
+)
+def test_a_cache_holds_the_same_share_of_the_trajectories(name, held, blocks, tmp_path):
+    recipe = composed_recipe(name)
+    paths = RehearsalPaths(tmp_path, recipe.docagent.model_family, 1000)
+    settings = RehearsalSettings(share=0.5, ranks=2)
+    changes = overrides_of(settings, recipe, paths, held)
+    config = composed_recipe(name, [f"+profile={PROFILE}", *changes])
+    engine = config.actor_rollout_ref.rollout.engine_kwargs.vllm
+    assert engine.get("num_gpu_blocks_override") == blocks
+    space = int(config.ray_kwargs.ray_init.runtime_env.env_vars.VLLM_CPU_KVCACHE_SPACE)
+    fits = 64 if held is None else min(64, held // 4)
+    assert space << 30 >= fits * 45056 * 512
