@@ -14,6 +14,8 @@ SHUFFLED_MODULE = "learning.shuffled"
 """The module that registers `shuffled_<estimator>`."""
 DEFAULT_SFT = "sft_vrag_rl_qwen2_5_vl_7b"
 """The recipe of supervised training for systems whose papers have no supervised stage."""
+TINY_FAMILY = "qwen2_5_vl"
+"""The family of the tiny models of all systems."""
 _ABLATION_GROUP = "+ablations="
 """The beginning of an override that adds a file of the Hydra group of ablations."""
 
@@ -57,6 +59,8 @@ def rl_overrides(unit: Unit, paths: ProofPaths, estimator: str) -> list[str]:
         *base_overrides(unit.task, paths, paths.run(unit) / "run", unit.ablation),
         quoted("actor_rollout_ref.model.path", model),
         quoted("critic.model.path", model),
+        # whose tiny model learns in place of the recipe's
+        f"docagent.model_family={TINY_FAMILY}",
         f"data.seed={unit.seed}",
         f"actor_rollout_ref.rollout.seed={unit.seed}",
         f"trainer.total_training_steps={unit.steps}",

@@ -3,8 +3,11 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import composed_recipe
+from docagent_rl.lab.tiny.model import build_tiny_model
 from proof.plan import rl_overrides
 from proof.study import run_unit
+from proof.tasks import SYSTEMS
 from proof.unit import ProofPaths, Unit
 from proof.warm_start import CHOICE, make_warm_start
 from tests.examples.proof.small import warm_start
@@ -37,6 +40,16 @@ def test_the_control_is_the_same_run_with_other_rewards(paths, tmp_path):
         "docagent.modules=[learning.shuffled]",
         "trainer.experiment_name=alden-shuffled-0",
     }
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_recipe_trains_the_family_of_the_warm_start(system, tmp_path):
+    paths = ProofPaths(tmp_path, system)
+    unit = Unit(system, "reward", 0)
+    config = composed_recipe(unit.task.recipe, rl_overrides(unit, paths, "grpo"))
+    built = build_tiny_model(tmp_path / "model")
+    family = json.loads((built / "config.json").read_text())["model_type"]
+    assert config.docagent.model_family == family
 
 
 def test_a_run_does_not_go_on_with_other_settings(paths, tmp_path):
