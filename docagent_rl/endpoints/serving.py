@@ -208,6 +208,8 @@ def make_server(app: Guard) -> uvicorn.Server:
         http=BoundedProtocol,
         backlog=min(_BACKLOG, most_connections()),
         ws="none",
+        # applications do nothing at the end, which a second Ctrl-C would interrupt by a traceback
+        lifespan="off",
         log_level="warning",
         h11_max_incomplete_event_size=_LONGEST_HEAD,
         timeout_keep_alive=IDLE_S,

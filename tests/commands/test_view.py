@@ -63,7 +63,8 @@ def test_what_makes_no_sense_is_said(folder, arguments, message):
 
 
 @pytest.mark.slow
-def test_the_page_is_served_until_interrupted(folder):
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_page_is_served_until_interrupted(folder, times):
     command = [sys.executable, "-m", "docagent_rl.cli", "view", str(folder), "--no-open"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -75,6 +76,7 @@ def test_the_page_is_served_until_interrupted(folder):
         )
         with urllib.request.urlopen(request) as answer:
             assert [run["name"] for run in json.load(answer)["runs"]] == [folder.name]
-        process.send_signal(signal.SIGINT)
+        for _ in range(times):
+            process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert "Traceback" not in process.stderr.read()

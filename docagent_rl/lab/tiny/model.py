@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Gene
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
+from docagent_rl.base.progress_bars import without_progress_bars
 from docagent_rl.lab.tiny.shapes import build_processor, get_shape, tiny_config
 from docagent_rl.lab.tiny.tokenizer import Conversation, build_tokenizer
 from docagent_rl.lab.tiny.warm_up import WarmUp
@@ -103,7 +104,7 @@ def build_tiny_model(
     model = build_model(config, seed)
     if warm_up:
         run_warm_up(model, processor, conversations, warm_up, show_progress=show_progress)
-    with atomic_dir(path) as directory:
+    with atomic_dir(path) as directory, without_progress_bars():
         processor.save_pretrained(directory)
         model.save_pretrained(directory)
         for file in directory.iterdir():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.progress_bars import without_progress_bars
 from docagent_rl.retrieval.encoders.checkpoints import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import TextEncoder, Texts, fill_prompt
 
@@ -35,7 +35,7 @@ class DenseEncoder(TextEncoder):
         from sentence_transformers import SentenceTransformer
 
         _check_modules(self.folder, self._named)
-        with _without_bars():
+        with without_progress_bars():
             self._model = SentenceTransformer(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         if self.spec.bidirectional:
@@ -101,20 +101,6 @@ def _modules(folder: Path) -> list[str]:
     return [str(module.get("type")) for module in modules if isinstance(module, dict)]
 
 
-@contextmanager
-def _without_bars() -> Generator[None]:
-    """Hide transformers' progress bar of loading, which a small model needs for milliseconds."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
 def _check_modules(folder: Path, named: str) -> None:
     modules = _modules(folder)
     if not modules:  # otherwise, sentence-transformers would take the mean
@@ -158,7 +144,7 @@ class LateTextEncoder(TextEncoder):
                 f"{self._named}: family colbert uses the checkpoint's prompts: leave out "
                 "query_prompt and page_prompt"
             )
-        with _without_bars():
+        with without_progress_bars():
             self._model = MultiVectorEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         self._texts = Texts(self._model.tokenizer)
