@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,13 +29,20 @@ if TYPE_CHECKING:
 ENGINE_TRAJECTORIES = 32
 """Number of trajectories that an engine plays at the same time; it batches their turns."""
 REPLIES = "replies"
-_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
+_QUIET = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+    "TORCH_LOGS": "-torch.utils.cpp_extension",  # warns where there is no CUDA
+    "TOKENIZERS_PARALLELISM": "false",
+}
+"""Environment variables that keep libraries from writing between the lines of a command."""
 
 
 def check_model(agent: Agent, model: ModelConfig, overrides: Sequence[str] = ()) -> None:
     """Check that the options name a player, and that its endpoint and those of overrides listen.
 
-    It silences vLLM: call it before vLLM is imported, and before work that would be in vain.
+    It silences libraries: call it before they are imported, and before work that would be in vain.
 
     Raises:
         UserError: A model or its key is missing, or a model is named for an agent that uses none.
@@ -109,6 +117,7 @@ async def open_player(
     name is a path to weights.
     """
     if agent.modelled and not model.base_url:
+        print(f"docagent-rl: loading {model.model} into vLLM", file=sys.stderr)
         # imports torch, vLLM and verl
         from docagent_rl.training.engine.player import EnginePlayer
 
