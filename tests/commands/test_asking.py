@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 from typing import Annotated
 
 import pytest
@@ -144,3 +146,23 @@ def test_a_key_that_is_not_set_and_an_override_that_nobody_answers_are_named_fir
         with pytest.raises(InfrastructureError, match=rf"^{role}=.*nothing listens there"):
             check_model(Agent.SYSTEM, ModelConfig(model="folder"), [override])
     check_model(Agent.SYSTEM, ModelConfig(model="folder"), [f"{role}=null", "+retriever=bm25"])
+
+
+QUIET = """
+from docagent_rl.commands.playing import check_model
+from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.lab.eval.choices import Agent
+
+check_model(Agent.SYSTEM, ModelConfig(model="folder"))
+
+import torch.utils.cpp_extension
+from transformers.utils import logging
+
+logging.get_logger("transformers").warning("a deprecated parameter")
+"""
+
+
+@pytest.mark.slow
+def test_libraries_write_no_warnings_between_the_lines_of_a_command():
+    done = subprocess.run([sys.executable, "-c", QUIET], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
