@@ -77,7 +77,8 @@ class Result:
         trajectories: the trajectories that were played.
         turns: turns of a trajectory on average.
         tokens: tokens of all rows.
-        prefill: prompt tokens that the servers computed, divided by the new ones.
+        prefill: prompt tokens that the servers computed, divided by the new ones; None if each turn
+            has a context of its own.
         lag_s: the longest lag of an agent worker's event loop.
         memory_gib: the most memory of all processes of each part.
         moved_gib: what went over the loopback device.
@@ -91,7 +92,7 @@ class Result:
     trajectories: int
     turns: float
     tokens: int
-    prefill: float
+    prefill: float | None
     lag_s: float
     memory_gib: Mapping[str, float]
     moved_gib: float
@@ -113,7 +114,7 @@ class Result:
             trajectories=round(step["docagent/trajectories/trained"]),
             turns=round(step["docagent/turns"], 2),
             tokens=round(step["global_seqlen/mean"] * ranks),
-            prefill=round(step["docagent/prefill_ratio"], 3),
+            prefill=step.get("docagent/prefill_ratio"),
             lag_s=round(step["docagent/workers/event_loop_lag_s"], 3),
             memory_gib={
                 part: round(each.together / GIB, 2) for part, each in rehearsal.memory.items()
@@ -188,7 +189,7 @@ def _lines(results: Sequence[Result]) -> Iterator[str]:
             f"{each.start_s:.0f}",
             *seconds,
             f"{sum(each.memory_gib.values()):.1f}",
-            f"{each.prefill:.2f}",
+            "" if each.prefill is None else f"{each.prefill:.2f}",
             f"{each.lag_s:.2f}",
             f"{each.moved_gib:.2f}",
             each.commit,

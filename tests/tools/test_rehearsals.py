@@ -59,7 +59,7 @@ def test_the_table_names_what_is_missing():
     assert cells["million tokens"] == "0.75"
     assert f"`{RECIPES[1]}`" in rest[-1]
     assert f"`{RECIPES[0]}`" not in rest[-1]
-    assert ", 2 ranks" in make_table([replace(one, ranks=2)])
+    assert ", 2 ranks" in make_table([replace(one, ranks=2, prefill=None)])
 
 
 def test_recipes_with_a_result_are_not_rehearsed_again(tmp_path, monkeypatch):
