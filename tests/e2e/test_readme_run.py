@@ -3,14 +3,17 @@ agent that was trained on the user's own PDFs.
 """
 
 import json
+import re
 
 import pytest
 
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.samples.parquet import read_parquet
-from tests.e2e.readme import ANSWER, STEPS
+from tests.e2e.readme import ANSWER, ROOT, STEPS
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
+PAGE = ROOT / "docs" / "first_hour.md"
+NUMBER = re.compile(r"[-+]?\d[\d.,]*(e-\d+)?")
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +29,23 @@ def test_the_demo_trains(typed):
     run = typed.folder / "workspace" / "runs" / RECIPE
     assert list(read_trajectories(run / "trajectories" / "4.jsonl"))
     assert len(said_by(typed, "make train").splitlines()) < 100
+
+
+def shapes(text: str) -> set[str]:
+    """Return the lines of a run of the trainer up to its end, without what differs from run to run:
+    numbers, units of time, the stage at which most evidence is lost, and names of data.
+    """
+    text = text[text.index("docagent-rl 0.2.0") : text.index("next:")]
+    lines = (line.strip() for line in text.splitlines())
+    alike = (line for line in lines if "/reward" not in line and not line.startswith("…"))
+    found = (re.sub(r"most lost at \w+", "most lost", NUMBER.sub("0", line)) for line in alike)
+    return {" ".join(re.sub(r"\b0 (s|min|h)\b", "0 s", line).split()) for line in found}
+
+
+def test_the_page_about_the_first_hour_has_what_is_printed(typed):
+    block = PAGE.read_text(encoding="utf-8").split("```text\n")[1].split("```")[0]
+    said = said_by(typed, "make train").replace(f"{typed.folder}/", "")
+    assert shapes(block) == shapes(said)
 
 
 def test_a_question_about_a_pdf_is_answered(typed):

@@ -149,8 +149,8 @@ class Chain:
         there = [str(path) for path in stage.outputs if path.exists()]
         if there and found in (StageState.COMMAND, StageState.INPUTS):
             print(
-                f"{', '.join(there)} comes from an earlier run with another command or other "
-                "inputs, and is resumed where possible; remove it to start from scratch",
+                f"from an earlier run with another command or other inputs: {', '.join(there)} "
+                "(resumed where possible, else written again; start from scratch by removing it)",
                 flush=True,
             )
 
