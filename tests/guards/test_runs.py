@@ -270,7 +270,7 @@ def test_checkpoints_of_all_starts_count_and_the_one_gone_on_from_stays_until_an
 def test_a_run_that_sigterm_asks_to_end_has_a_status_for_requeueing(tmp_path, monkeypatch, capsys):
     store = {}
     monkeypatch.setattr(stopping.ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(stopping, "_put", lambda name: store.update({name: True}))
+    monkeypatch.setattr(stopping, "put_value", lambda name, value=b"1": store.update({name: value}))
     monkeypatch.setattr(stopping, "_is_put", store.__contains__)
     before = signal.getsignal(signal.SIGTERM)
     asked = stopping.StopSignal(10.0, tmp_path)
