@@ -31,13 +31,20 @@ def test_the_demo_trains(typed):
     assert len(said_by(typed, "make train").splitlines()) < 100
 
 
+LUCK = ("…", "warning:", "imports")
+"""Beginnings of lines that are not in every run: of slow stages, of what the trajectories happened
+to do, and of imports, which the warm interpreter has done before.
+"""
+
+
 def shapes(text: str) -> set[str]:
     """Return the lines of a run of the trainer up to its end, without what differs from run to run:
     numbers, units of time, the stage at which most evidence is lost, and names of data.
     """
     text = text[text.index("docagent-rl 0.2.0") : text.index("next:")]
+    text = text.replace("; importing verl, torch and Ray", "")
     lines = (line.strip() for line in text.splitlines())
-    alike = (line for line in lines if "/reward" not in line and not line.startswith("…"))
+    alike = (line for line in lines if "/reward" not in line and not line.startswith(LUCK))
     found = (re.sub(r"most lost at \w+", "most lost", NUMBER.sub("0", line)) for line in alike)
     return {" ".join(re.sub(r"\b0 (s|min|h)\b", "0 s", line).split()) for line in found}
 
