@@ -27,6 +27,8 @@ BLOCK = 128
 TOKEN_BYTES = 512
 """The most bytes that a token of the smallest model of a family takes in the KV cache."""
 _ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
+_DELTA_FAMILIES = ("qwen3_5", "qwen3_5_moe")
+"""Families with layers that pass a state from token to token."""
 _ROLLOUT = "actor_rollout_ref.rollout"
 
 
@@ -93,6 +95,10 @@ def overrides_of(
     yield f"trainer.n_gpus_per_node={settings.ranks}"
     yield f"{_ROLLOUT}.agent.num_workers={settings.workers}"
     yield from _cache(settings, recipe, batch, held)
+    if recipe.docagent.model_family in _DELTA_FAMILIES:
+        # on a CPU vLLM computes these layers in bfloat16 alone, and cannot copy their states
+        yield f"{_ROLLOUT}.dtype=bfloat16"
+        yield f"{_ROLLOUT}.enable_prefix_caching=false"
     yield f'{_ENVIRONMENT}.OMP_NUM_THREADS="{max(1, (os.cpu_count() or 1) // settings.ranks)}"'
     yield f'{_ENVIRONMENT}.{SAMPLED_VARIABLE}="{settings.sampled}"'
     yield f'{_ENVIRONMENT}.{JUDGE_VARIABLE}="{settings.judge_s}"'
@@ -116,7 +122,7 @@ def _cache(
     tokens = -(-fits // settings.ranks) * longest * 5 // 4
     gib = -(-tokens * TOKEN_BYTES // (1 << 30))
     yield f'{_ENVIRONMENT}.VLLM_CPU_KVCACHE_SPACE="{gib}"'
-    if fits < played and not str(recipe.docagent.model_family).startswith("qwen3_5"):
+    if fits < played and recipe.docagent.model_family not in _DELTA_FAMILIES:
         blocks = -(-fits // settings.ranks) * longest // BLOCK
         yield f"+{_ROLLOUT}.engine_kwargs.vllm.num_gpu_blocks_override={blocks}"
 

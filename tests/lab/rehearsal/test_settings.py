@@ -97,6 +97,15 @@ def test_one_ranking_stands_in_for_both_of_a_hybrid(tmp_path):
     assert config.docagent.env.search.text_ranking == "shared"
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "keeps_prefixes"),
+    [("vrag_rl_qwen3_5_9b", "bfloat16", False), ("vrag_rl_qwen3_vl_8b", "float32", True)],
+)
+def test_delta_layers_are_served_as_vllm_can_on_a_cpu(name, dtype, keeps_prefixes, tmp_path):
+    rollout = changed(name, tmp_path).actor_rollout_ref.rollout
+    assert (rollout.dtype, rollout.enable_prefix_caching) == (dtype, keeps_prefixes)
+
+
 def test_servers_with_gpus_of_their_own_are_refused(tmp_path):
     mode = "trainer.v1.trainer_mode=docagent_separate_async"
     with pytest.raises(UserError, match="rehearse another mode"):
